@@ -3,7 +3,10 @@
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from bot.hami.nodes.node_lock import LockComplaint, lock_complaint
 from bot.hami.scheduler_logs.filter_runs import NodeVerdict, rebuild
@@ -48,7 +51,7 @@ _EXTENDER_LOST = re.compile(
 """kube-scheduler's words when its call of the extender's /filter failed: a failed bind names another URL."""
 
 
-class Attempt(NamedTuple):
+class Attempt(msgspec.Struct, frozen=True):
     """The schedulers' newest statement about a pod, and all that agrees with it in time.
 
     `stage` is how far the pod came: refused by the filter or by Bind, the filter ended with an error, extender not
@@ -63,7 +66,6 @@ class Attempt(NamedTuple):
     unschedulable: Unschedulable | None = None
     lock: LockComplaint | None = None
     code_events: tuple[tuple[CodeEvent, Evidence], ...] = ()
-    none_fit: Evidence | None = None
     refusals: tuple[tuple[NodeVerdict, Evidence], ...] = ()
     since: datetime | None = None
     attempts: int = 1
@@ -131,22 +133,18 @@ def last_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, L
     codes = [(code, event) for event in failed if (code := parse_code_event(event.message))]
     newest = max((when for _, event in codes if (when := _when(event))), default=None)
     recent = [(code, event) for code, event in codes if newest and (_when(event) or newest) >= newest - _ATTEMPT]
-    none_fit = [event for event in failed if says_none_fit(event.message)]
     if attempt.at is not None:
         recent = [entry for entry in recent if (_when(entry[1]) or attempt.at) >= attempt.at - _EVENT_LAG]
     if attempt.stage == "filter":
         # Where the newest text gives codes itself (2.10), an event with another code is older news.
         explicit = attempt.codes - {"NodeUnfitPod", "node not fit pod", "node unregistered"}
         agreeing = [(code, event) for code, event in recent if not explicit or code.code in explicit]
-        attempt = attempt._replace(
-            code_events=tuple((code, quotes.of_event(event)) for code, event in agreeing),
-            none_fit=quotes.of_event(none_fit[-1]) if none_fit else None,
-        )
+        attempt = replace(attempt, code_events=tuple((code, quotes.of_event(event)) for code, event in agreeing))
     if attempt.stage in ("filter", "nothing"):
-        attempt = attempt._replace(refusals=_refusals(pod, lines))
+        attempt = replace(attempt, refusals=_refusals(pod, lines))
         if attempt.refusals and attempt.stage == "nothing":
             first, proof = attempt.refusals[0]
-            attempt = attempt._replace(stage="filter", at=first.line.at, evidence=proof)
+            attempt = replace(attempt, stage="filter", at=first.line.at, evidence=proof)
     return _with_history(attempt, pod, own, lines) if attempt.stage == "filter" else attempt
 
 
@@ -161,7 +159,7 @@ def _with_history(attempt: Attempt, pod: Pod, events: Iterable[Event], lines: It
     tried = [line.at for _, line in lines if line.message in FILTER_STARTS and line.at] if attempt.refusals else []
     counts = [len(tried), *((refusal.series.count if refusal.series else refusal.count) or 1 for refusal in refusals)]
     newest = max([*tried, *([attempt.at] if attempt.at else [])], default=None)
-    return attempt._replace(at=newest, since=min([*times, *tried], default=attempt.at), attempts=max(counts))
+    return replace(attempt, at=newest, since=min([*times, *tried], default=attempt.at), attempts=max(counts))
 
 
 def placed_since(events: Iterable[Event], attempt: Attempt) -> Event | None:
@@ -188,7 +186,7 @@ def _newest(pod: Pod, events: list[Event]) -> Attempt:
         of_filter = (event for event in events if event_reason(event.reason) == "FilteringFailed")
         is_of_filter = any(_same_text(event.message, condition.message) for event in of_filter)
         if attempt.stage == "bind" and attempt.lock is None and is_of_filter:
-            attempt = attempt._replace(stage="filter-error")
+            attempt = replace(attempt, stage="filter-error")
         filtered = (event for event in events if event_reason(event.reason) == "FilteringSucceed")
         later = [event for event in filtered if at and (_when(event) or at) > at]
         return attempt if not later or attempt.stage == "bind" else _filtered(later[-1])

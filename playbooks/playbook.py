@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import click
+import msgspec
 
 import playbooks
 from bot.errors import UsageError
@@ -39,7 +40,7 @@ class Sources(NamedTuple):
     prometheus: Prometheus | None = None
 
 
-class Playbook(NamedTuple):
+class Playbook(msgspec.Struct, frozen=True):
     """A question: how it is asked, what it reads, what follows.
 
     `parameters` are the verb's arguments; `request` turns their values into the request (it raises `UsageError`).

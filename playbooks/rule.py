@@ -66,7 +66,7 @@ def rule(
     return declare
 
 
-class Told(NamedTuple):
+class FindingsSoFar(NamedTuple):
     """The findings so far; `ended` is the name of the stage that ended the search, empty while it goes on."""
 
     findings: list[Finding]
@@ -77,25 +77,25 @@ class Told(NamedTuple):
         return {finding.code for finding in self.findings}
 
 
-Place = Callable[[Told, Finding], bool]
+Place = Callable[[FindingsSoFar, Finding], bool]
 
 
-def behind(_: Told, __: Finding) -> bool:
+def behind(_: FindingsSoFar, __: Finding) -> bool:
     """For `Stage.leads`: no finding of the stage comes before those of earlier stages."""
     return False
 
 
-def before(_: Told, __: Finding) -> bool:
+def before(_: FindingsSoFar, __: Finding) -> bool:
     """For `Stage.leads`: every finding of the stage comes before those of earlier stages."""
     return True
 
 
-def untold(told: Told, finding: Finding) -> bool:
+def of_a_new_code(told: FindingsSoFar, finding: Finding) -> bool:
     """Where nothing of its code was told already."""
     return finding.code not in told.codes
 
 
-def always(_: Scene, __: Told) -> bool:
+def always(_: Scene, __: FindingsSoFar) -> bool:
     """For `Stage.when`: the stage speaks whatever was told before."""
     return True
 
@@ -115,7 +115,7 @@ class Stage(Generic[S]):
         either: bool = False,
         ends: bool = False,
         beside: bool = False,
-        when: Callable[[S, Told], bool] = always,
+        when: Callable[[S, FindingsSoFar], bool] = always,
         keeps: Place = before,
         leads: Place = behind,
     ) -> None:
@@ -128,7 +128,7 @@ class Stage(Generic[S]):
         self.keeps = keeps
         self.leads = leads
 
-    def tell(self, scene: S, told: Told) -> Told:
+    def tell(self, scene: S, told: FindingsSoFar) -> FindingsSoFar:
         """The findings told before, together with the findings of this stage."""
         if (told.ended and not self.beside) or not self.when(scene, told):
             return told
@@ -140,12 +140,12 @@ class Stage(Generic[S]):
         first = [finding for finding in found if self.leads(told, finding)]
         rest = [finding for finding in found if finding not in first]
         ended = told.ended or (self.name if self.ends and found else "")
-        return Told([*first, *told.findings, *rest], ended)
+        return FindingsSoFar([*first, *told.findings, *rest], ended)
 
 
-def run(stages: Sequence[Stage[S]], scene: S) -> Told:
+def run(stages: Sequence[Stage[S]], scene: S) -> FindingsSoFar:
     """The findings of the rules about the scene, stage by stage."""
-    told = Told([])
+    told = FindingsSoFar([])
     for stage in stages:
         told = stage.tell(scene, told)
     return told

@@ -27,8 +27,8 @@ from playbooks.gather.scheduling import gather_capacity, gather_install, is_abse
 from playbooks.gather.subject import EmptyNamespace, gather_deserted
 from playbooks.gather.usage import MeasuredNodes, UsageSeen, gather_usage_of
 from playbooks.playbook import Playbook, Snapshot, Sources
-from playbooks.rule import Told, run
-from playbooks.rules.admission.not_found import no_such_namespace
+from playbooks.rule import FindingsSoFar, run
+from playbooks.rules.admission.before_scheduling import no_such_namespace
 from playbooks.rules.common.findings import capacity_gaps, fit_gaps
 from playbooks.rules.common.holders import in_question
 from playbooks.rules.dra import given_by_claims, handed_out_twice, served
@@ -106,7 +106,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, FitScen
     crowded = (nodes for scene in asked[:_MAX_FINDINGS] if scene.refused is None and (nodes := in_question(scene)))
     usage = await gather_usage_of(sources, lambda: next(crowded, dict[str, list[str]]()))
     taken_at = cluster.now()
-    asked = tuple(scene.measured(MeasuredNodes(usage, taken_at)) for scene in asked)
+    asked = tuple(scene.with_usage(MeasuredNodes(usage, taken_at)) for scene in asked)
     return Snapshot(wanted, cluster.name, taken_at, FitScene(world, asked, usage, deserted, undecodable))
 
 
@@ -187,7 +187,7 @@ def _subject(wanted: Request, pods: Sequence[Pod]) -> Subject:
     return Subject("Pods", first.namespace if {pod.namespace for pod in pods} == {first.namespace} else "", "")
 
 
-def _verdict(asked: Sequence[AskedScene], of_first: Told) -> Prose:
+def _verdict(asked: Sequence[AskedScene], of_first: FindingsSoFar) -> Prose:
     if len(asked) == 1:
         return verdict(asked[0], of_first)
     fitting = sum(1 for scene in asked if scene.refused is None and free_nodes(scene))

@@ -31,7 +31,7 @@ from playbooks.fit.scene import (
     unoffered_resource,
 )
 from playbooks.quotes import kubectl
-from playbooks.rule import Stage, Told, rule
+from playbooks.rule import FindingsSoFar, Stage, rule
 from playbooks.rules.admission.before_scheduling import policy_finding, remedied, unread, write_plainly
 from playbooks.rules.admission.webhook import remedy
 from playbooks.rules.capacity import request_amounts
@@ -300,13 +300,13 @@ FIT: tuple[Stage[AskedScene], ...] = (
 _IN_WORDS = {AT_CREATION: at_creation, LOST: lost_in_words, NOWHERE: nowhere_in_words}
 
 
-def verdict(scene: AskedScene, told: Told) -> Prose:
+def verdict(scene: AskedScene, told: FindingsSoFar) -> Prose:
     """The answer's one line: the first claim, or its short form where a claim may be longer than a verdict."""
     in_words = _IN_WORDS.get(told.ended)
     return scene.once(in_words)[1] if in_words else told.findings[0].text
 
 
-def endings(scene: AskedScene, told: Told) -> Search:
+def endings(scene: AskedScene, told: FindingsSoFar) -> Search:
     """The sets of pods whose end would let the pod in; none where others do not hold what it needs."""
     return scene.once(ways_in)[1] if told.ended in (LOST, NOWHERE) else Search()
 

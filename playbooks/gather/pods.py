@@ -14,7 +14,7 @@ from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, NODE_UNFIT, LogLine
 from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import DAEMON_SETS, EVENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Event, Node, Pod, Workload
-from bot.report import Gap, gap
+from bot.report import Gap, Subject, gap
 from bot.texts import Text
 from playbooks.gather.dra import KUEUE, QUEUE, gather_claims, gather_queued
 from playbooks.gather.node_side import (
@@ -27,7 +27,7 @@ from playbooks.gather.node_side import (
     gather_volcano_plugins,
 )
 from playbooks.gather.nodes_in_question import gather_nodes_in_question, gather_owners
-from playbooks.gather.scheduler_logs import ExtenderLines, unasked
+from playbooks.gather.scheduler_logs import ExtenderLines, as_read
 from playbooks.gather.scheduler_process import gather_process, with_ended, with_ghosts
 from playbooks.gather.scheduling import (
     Capacity,
@@ -37,7 +37,7 @@ from playbooks.gather.scheduling import (
     times_of_pod,
     times_shown,
 )
-from playbooks.gather.subject import AbsentPod, SubjectRequest, only_own_namespace
+from playbooks.gather.subject import AbsentPod, only_own_namespace
 from playbooks.gather.usage import FEW_WITHIN_S, MeasuredNodes, scraped
 from playbooks.gather.webhook import FAILED_CALL, gather_webhook, went_past_hami
 from playbooks.playbook import Sources
@@ -194,7 +194,7 @@ async def gather_waiting_pod(pod: Pod, sources: Sources, group: str) -> PodScene
     needles = [pod.name, *([HANDSHAKE] if past else [])]
     capacity, of_group, (process, log) = await asyncio.gather(
         gather_capacity(cluster, install.install, pod.namespace),
-        events_of(cluster, pod.namespace, group) if group else unasked(list[Event]()),
+        events_of(cluster, pod.namespace, group) if group else as_read(list[Event]()),
         gather_process(sources, install, [pod], *needles),
     )
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
@@ -205,7 +205,7 @@ async def gather_waiting_pod(pod: Pod, sources: Sources, group: str) -> PodScene
         with_ghosts(sources, process, capacity.pods),
         gather_claims(cluster, pod),
         gather_volcano_plugins(cluster, pod),
-        gather_queued(cluster, pod) if held_by_kueue else unasked(None),
+        gather_queued(cluster, pod) if held_by_kueue else as_read(None),
     )
     process = await with_ended(cluster, process)
     in_cluster = ClusterScene(
@@ -230,7 +230,7 @@ def _messages(pod: Pod, events: Sequence[Event] | Gap, log: ExtenderLines, now: 
     return Messages({} if isinstance(events, Gap) else {name: events}, {name: lines}, (*unread, *about.gaps))
 
 
-async def gather_absent_pod(wanted: SubjectRequest, absent: AbsentPod | Gap, sources: Sources) -> AbsentScene:
+async def gather_absent_pod(wanted: Subject, absent: AbsentPod | Gap, sources: Sources) -> AbsentScene:
     """Reads the events of a pod that does not exist, and HAMi's webhook where it failed to answer for the pod."""
     cluster = sources.cluster
     events = await events_of(cluster, wanted.namespace, wanted.name)
@@ -241,7 +241,7 @@ async def gather_absent_pod(wanted: SubjectRequest, absent: AbsentPod | Gap, sou
     if isinstance(absent, AbsentPod) and any(FAILED_CALL in refusal.message for refusal in absent.refusals):
         install = await gather_install(sources)
         webhook = await gather_webhook(cluster, install.install)
-    return AbsentScene(wanted, absent, events, cluster.now(), install, webhook, queued)
+    return AbsentScene(wanted, absent, events, cluster.now(), install, webhook=webhook, queued=queued)
 
 
 def asks_for_devices(pod: Pod) -> bool:
@@ -266,7 +266,7 @@ async def gather_placed_pod(pod: Pod, sources: Sources) -> PlacedScene:
         events_of(cluster, pod.namespace, pod.name),
         gather_install(sources),
         gather_node_side(cluster, pod.spec.node_name, logs=_may_be_refused(pod)),
-        gather_logs(cluster, [pod], only=_asking(pod)) if sources.workload_logs else unasked(None),
+        gather_logs(cluster, [pod], only=_asking(pod)) if sources.workload_logs else as_read(None),
     )
     runs = any(status.state.running for status in pod.status.container_statuses or ())
     if runs and not isinstance(side.node, Gap) and not driver_label(side.node) and not side.logs:
@@ -275,11 +275,11 @@ async def gather_placed_pod(pod: Pod, sources: Sources) -> PlacedScene:
     bare = pod.status.phase == "Failed" and not side.plugin_pods
     past = not _runs_well(pod) and went_past_hami(pod, install.install, install.config)
     sets, webhook, owner, measured, volcano_plugins = await asyncio.gather(
-        gather_plugin_sets(cluster) if bare else unasked(None),
-        gather_webhook(cluster, install.install, [pod.namespace]) if past else unasked(None),
-        seen("owner", _owner(cluster, pod)) if past else unasked(None),
-        scraped(sources.ports, side.plugin_pods, within_s=FEW_WITHIN_S) if sources.ports and runs else unasked(None),
-        gather_volcano_plugins(cluster, pod) if _may_be_refused(pod) else unasked(ContainerLogs()),
+        gather_plugin_sets(cluster) if bare else as_read(None),
+        gather_webhook(cluster, install.install, [pod.namespace]) if past else as_read(None),
+        seen("owner", _owner(cluster, pod)) if past else as_read(None),
+        scraped(sources.ports, side.plugin_pods, within_s=FEW_WITHIN_S) if sources.ports and runs else as_read(None),
+        gather_volcano_plugins(cluster, pod) if _may_be_refused(pod) else as_read(ContainerLogs()),
     )
     return PlacedScene(
         pod,

@@ -165,6 +165,6 @@ def left_out(source: str, log: LogLines) -> Gap:
     return gap(source, Text("error-gather.older-lines-missing"))
 
 
-async def unasked(value: T) -> T:
+async def as_read(value: T) -> T:
     """An awaitable of a value that need not be read, to stand among readings."""
     return value

@@ -41,7 +41,7 @@ from bot.kube.models import PODS, Holder, Pod
 from bot.report import Gap, gap
 from bot.texts import Text
 from playbooks.gather.node_side import ContainerLogs, LogSeen, events_of, gather_logs
-from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines, left_out, source_of, unasked
+from playbooks.gather.scheduler_logs import ExtenderLines, as_read, gather_extender_lines, left_out, source_of
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.playbook import Sources
 
@@ -60,15 +60,6 @@ goroutine."""
 
 Named = tuple[str, str]
 """The key of a pod: namespace and name."""
-
-
-class PanicLog(NamedTuple):
-    """The lines of one run of an extender that may tell of a panic; `ended_at` is when a `previous` run ended."""
-
-    scheduler: Pod
-    previous: bool
-    lines: tuple[str, ...]
-    ended_at: str = ""
 
 
 class Ghost(NamedTuple):
@@ -91,7 +82,7 @@ class SchedulerProcess(msgspec.Struct, frozen=True):
     lines about requests that it could not read.
     """
 
-    panics: tuple[PanicLog, ...] = ()
+    panics: tuple[LogSeen, ...] = ()
     counted: SchedulerCounts | Gap | None = None
     scheduler: Pod | None = None
     port: int = METRICS_PORT
@@ -113,16 +104,16 @@ async def gather_process(
     """
     install, said = found.install, [pod.refusal for pod in waiting if pod.refusal]
     broke = any(map(may_be_refused_request, said))
-    panicked = any(map(may_be_panic, said)) or any(_ended_by_panic(pod) is not None for pod in install.pods)
+    panicked = any(map(may_be_panic, said)) or any(ended_by_panic(pod) is not None for pod in install.pods)
     parsed = (parse_unschedulable(strip_combined(text)) for text in said)
     remembers = any(unschedulable is not None and unschedulable.by_hami for unschedulable in parsed)
     words = ((PANIC, panicked), (RELEASE, remembers), (UNDECODED, broke))
     asked = [*needles, *(word for word, wanted in words if wanted)]
     runs, memory, (earlier, gaps), log = await asyncio.gather(
         gather_runs(sources.cluster, found),
-        gather_memory(sources, install) if remembers else unasked(SchedulerProcess()),
-        earlier_panics(sources.cluster, install) if panicked else unasked(((), ())),
-        gather_extender_lines(sources.cluster, install, asked) if asked else unasked(ExtenderLines()),
+        gather_memory(sources, install) if remembers else as_read(SchedulerProcess()),
+        earlier_panics(sources.cluster, install) if panicked else as_read(((), ())),
+        gather_extender_lines(sources.cluster, install, asked) if asked else as_read(ExtenderLines()),
     )
     if remembers:
         memory = _with_releases(memory, install, log, sources.cluster.now())
@@ -249,7 +240,7 @@ async def _look_up(cluster: Cluster, namespace: str, name: str) -> Ghost:
     return Ghost((), pod, max(earlier, default=""))
 
 
-async def gather_panics(cluster: Cluster, install: Install) -> tuple[tuple[PanicLog, ...], tuple[Gap, ...]]:
+async def gather_panics(cluster: Cluster, install: Install) -> tuple[tuple[LogSeen, ...], tuple[Gap, ...]]:
     """The extenders' log lines of panics: of running processes, and of the end of runs that a panic may have ended."""
     log, (earlier, gaps) = await asyncio.gather(
         gather_extender_lines(cluster, install, [PANIC]), earlier_panics(cluster, install)
@@ -257,17 +248,17 @@ async def gather_panics(cluster: Cluster, install: Install) -> tuple[tuple[Panic
     return (*panics_in(log), *earlier), (*log.gaps, *gaps)
 
 
-def panics_in(log: ExtenderLines) -> tuple[PanicLog, ...]:
+def panics_in(log: ExtenderLines) -> tuple[LogSeen, ...]:
     """The panic lines of processes that still run, one log for each pod."""
-    lines: dict[str, list[tuple[Pod, str]]] = {}
-    for line in log.holding(PANIC).lines:
-        lines.setdefault(line[0].name, []).append(line)
-    return tuple(PanicLog(some[0][0], previous=False, lines=tuple(raw for _, raw in some)) for some in lines.values())
+    found: dict[str, tuple[Pod, list[str]]] = {}
+    for pod, line in log.holding(PANIC).lines:
+        found.setdefault(pod.name, (pod, []))[1].append(line)
+    return tuple(LogSeen(pod, EXTENDER_CONTAINER, previous=False, lines=tuple(lines)) for pod, lines in found.values())
 
 
-async def earlier_panics(cluster: Cluster, install: Install) -> tuple[tuple[PanicLog, ...], tuple[Gap, ...]]:
+async def earlier_panics(cluster: Cluster, install: Install) -> tuple[tuple[LogSeen, ...], tuple[Gap, ...]]:
     """Reads the logs of the extenders' earlier runs that a panic may have ended."""
-    ended = [pod for pod in install.pods if extender_of(pod.spec) and _ended_by_panic(pod) is not None]
+    ended = [pod for pod in install.pods if extender_of(pod.spec) and ended_by_panic(pod) is not None]
     wanted = [
         LogWanted(
             pod.namespace,
@@ -287,14 +278,14 @@ async def earlier_panics(cluster: Cluster, install: Install) -> tuple[tuple[Pani
         if isinstance(log, Gap) or log.cut
     ]
     found = [
-        PanicLog(pod, previous=True, lines=log.lines, ended_at=_ended_by_panic(pod) or "")
+        LogSeen(pod, EXTENDER_CONTAINER, previous=True, lines=log.lines)
         for pod, log in zip(ended, logs, strict=False)
         if not isinstance(log, Gap) and log.lines
     ]
     return tuple(found), tuple(gaps)
 
 
-def _ended_by_panic(scheduler: Pod) -> str | None:
+def ended_by_panic(scheduler: Pod) -> str | None:
     """When a panic may have ended the extender's last run; empty where that is not said, None where none did."""
     status = scheduler.container(EXTENDER_CONTAINER)
     states = (status.last_state.terminated, status.state.terminated) if status else ()

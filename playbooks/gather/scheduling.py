@@ -1,4 +1,4 @@
-"""What questions about scheduling read: HAMi's install, the GPUs and their holders, the scheduler's log."""
+"""What questions about scheduling read: HAMi's install and every other part of it, the GPUs and their holders."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -11,10 +11,15 @@ from bot.errors import NotFound, Unusable
 from bot.hami.installation import dra
 from bot.hami.installation.install import (
     GUIDES_LABEL,
+    Forbidden,
     Install,
+    SchedulerConfig,
     extender_of,
     find_device_config,
+    find_scheduler_config,
+    kube_scheduler_of,
     mounted_config_maps,
+    read_forbidden,
     read_install,
     trace_of,
 )
@@ -24,7 +29,7 @@ from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import FIRST
 from bot.hami.version import NEWEST_READ
 from bot.kube.cluster import Cluster, Hinting, seen
-from bot.kube.hami_pods import COMPONENT_LABEL, SCHEDULER_COMPONENT
+from bot.kube.hami_pods import COMPONENT_LABEL, FORBIDDEN, HANDSHAKE, PLUGIN_COMPONENT, SCHEDULER_COMPONENT
 from bot.kube.models import (
     CONFIG_MAPS,
     DAEMON_SETS,
@@ -52,6 +57,8 @@ from bot.kube.times import parse_time
 from bot.report import NEWER_HAMI, Confidence, Gap, gap
 from bot.texts import Text, listed
 from playbooks.gather.dra import gather_slices
+from playbooks.gather.scheduler_logs import ExtenderLines
+from playbooks.gather.webhook import WebhookSeen, gather_webhook
 from playbooks.playbook import Sources
 
 R = TypeVar("R", bound=Resource)
@@ -295,3 +302,66 @@ def _newest_time(node: Node) -> datetime | None:
         handshake_state = parse_handshake(handshake)
         moments += [handshake_state.at] if handshake_state.at and handshake_state.zoned else []
     return max(moments, default=None)
+
+
+PLUGIN_CONTAINER = "device-plugin"
+
+NEEDLES = (FORBIDDEN, HANDSHAKE)
+"""The words that the extender's log is searched for."""
+
+
+class Components(msgspec.Struct, frozen=True):
+    """The parts of the installation that were read, or gaps. `resources_known`: HAMi's device config was found."""
+
+    webhook: WebhookSeen
+    plugins: list[Workload] | Gap
+    plugin_pods: list[Pod] | Gap
+    nodes: list[Node] | Gap
+    server_version: str | Gap
+    scheduler_config: SchedulerConfig | None
+    resources_known: bool
+    refused: tuple[tuple[Pod, str, Forbidden], ...]
+    """Lines of the extender's log by which the API server refuses HAMi's own service account something, with what."""
+    slices: list[ResourceSlice] | Gap
+    """The devices that DRA drivers offer; empty does not prove that there are none, see `gather_slices`."""
+    gaps: tuple[Gap, ...]
+
+
+async def gather_components(cluster: Cluster, install: Install, log: ExtenderLines) -> Components:
+    """Reads all parts but the scheduler; a part that cannot be read is a gap. `log` has the lines of NEEDLES."""
+    plugin = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
+    plugins, plugin_pods, nodes, maps, slices = await asyncio.gather(
+        seen("daemon sets", cluster.list(DAEMON_SETS, labels=plugin)),
+        seen("device plugin pods", cluster.list(PODS, labels=plugin)),
+        seen("nodes", cluster.list(NODES)),
+        seen("config maps", cluster.list(CONFIG_MAPS, install.namespace)),
+        gather_slices(cluster),
+    )
+    webhook, version = await asyncio.gather(
+        gather_webhook(cluster, install, log=log), seen("API server's version", cluster.server_version())
+    )
+    gaps = [
+        *webhook.gaps,
+        *(gap for gap in (plugins, plugin_pods, nodes, maps, slices, version) if isinstance(gap, Gap)),
+    ]
+    read = [] if isinstance(maps, Gap) else maps
+    config = find_scheduler_config(read, kube_scheduler_of(install))
+    if isinstance(config, str):
+        gaps.append(gap("kube-scheduler config", config))
+        config = None
+    known = isinstance(find_device_config(read), DeviceConfig)
+    gaps += log.gaps
+    # What the API server refuses HAMi's scheduler, by its own log: roles themselves are not ours to read.
+    matches = ((pod, line, read_forbidden(line)) for pod, line in log.holding(FORBIDDEN).lines)
+    return Components(
+        webhook,
+        plugins,
+        plugin_pods,
+        nodes,
+        server_version=version,
+        scheduler_config=config,
+        resources_known=known,
+        refused=tuple((pod, line, what) for pod, line, what in matches if what),
+        slices=slices,
+        gaps=tuple(dict.fromkeys(gaps)),
+    )

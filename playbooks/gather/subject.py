@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from bot.errors import NotFound, SourceError, UsageError
 from bot.hami.nodes.node_state import read_registrations
@@ -91,16 +92,10 @@ _WELL = 4
 _CLOSE = 0.6
 
 
-class SubjectRequest(NamedTuple):
-    """The subject as typed. `kind` is "Pod" or an owner's kind; `namespace` is empty when it must be found."""
-
-    kind: str
-    namespace: str
-    name: str
-
-
-def parse_subject(text: str, namespace: str = "") -> SubjectRequest:
-    """The subject in `trainer-0`, `ml/trainer-0`, `deploy/x`, or `ml/deploy/x`. Raises UsageError for anything else."""
+def parse_subject(text: str, namespace: str = "") -> Subject:
+    """The subject in `trainer-0`, `ml/trainer-0`, `deploy/x`, or `ml/deploy/x`; the namespace is empty where it must be
+    found. Raises UsageError for anything else.
+    """
     parts = text.strip().lower().split("/")  # as every name of Kubernetes is
     kind = "Pod"
     word = parts[-2].lower().partition(".")[0] if len(parts) in (2, 3) else ""
@@ -116,7 +111,7 @@ def parse_subject(text: str, namespace: str = "") -> SubjectRequest:
     if not all(_NAME.fullmatch(part) for part in filter(None, (name, namespace))) or not name:
         no_pod = Text("error-gather.no-pod-or-owner", text=repr(text[:120]))
         raise UsageError(no_pod, hint=Text("error-gather.give-pod-as"))
-    return SubjectRequest(kind, namespace, name)
+    return Subject(kind, namespace, name)
 
 
 class FoundPod(msgspec.Struct, frozen=True):
@@ -150,7 +145,7 @@ class AbsentPod(msgspec.Struct, frozen=True):
     suspended: Workload | None = None
 
 
-async def resolve(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool = False) -> FoundPod | AbsentPod:
+async def resolve(cluster: Cluster, wanted: Subject, *, whole_name: bool = False) -> FoundPod | AbsentPod:
     """The pod that is meant, or why there is none; with `whole_name` a part of a name finds none. Raises
     SourceError.
     """
@@ -165,14 +160,14 @@ async def resolve(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool 
                 return found
             elsewhere = await seen("pods", cluster.list(PODS, fields=f"metadata.name={wanted.name}"))
             known = () if isinstance(elsewhere, Gap) else _subjects(elsewhere)
-            return msgspec.structs.replace(found, candidates=known)
+            return structs.replace(found, candidates=known)
     try:
         exact = await cluster.list(PODS, fields=f"metadata.name={wanted.name}")
     except SourceError as error:
         if not cluster.namespace:
             raise
-        found = await resolve(cluster, wanted._replace(namespace=cluster.namespace), whole_name=whole_name)
-        return msgspec.structs.replace(found, gaps=(only_own_namespace(cluster.namespace, error),))
+        found = await resolve(cluster, structs.replace(wanted, namespace=cluster.namespace), whole_name=whole_name)
+        return structs.replace(found, gaps=(only_own_namespace(cluster.namespace, error),))
     if len(exact) == 1:
         return FoundPod(exact[0])
     if exact:
@@ -257,7 +252,7 @@ async def gather_names(cluster: Cluster) -> KnownNames:
     )
 
 
-async def _by_prefix(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool) -> FoundPod | AbsentPod:
+async def _by_prefix(cluster: Cluster, wanted: Subject, *, whole_name: bool) -> FoundPod | AbsentPod:
     """The pod whose name was made of the one typed: `wl` is meant for `wl-7d9f-x2`, and `wl-1` not for `wl-10`."""
     answer = _not_found(PODS, wanted.name)
     pods = await cluster.list(PODS, wanted.namespace, metadata_only=True)
@@ -291,7 +286,7 @@ def role_of(pod: Pod) -> str:
     return next((value for key in _ROLES if (value := pod.metadata.label(key))), "")
 
 
-async def _by_operator(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod:
+async def _by_operator(cluster: Cluster, wanted: Subject) -> FoundPod | AbsentPod:
     """By the references of the pods and of what stands between them and the owner, or by the operator's labels."""
     kind, uids = _OWNED_AS.get(wanted.kind, wanted.kind), set[str]()
 
@@ -318,7 +313,7 @@ async def _by_operator(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | A
     return AbsentPod(f'no pod of {wanted.kind} "{wanted.name}" was found', refusals=refusals)
 
 
-async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod:
+async def _by_owner(cluster: Cluster, wanted: Subject) -> FoundPod | AbsentPod:
     if wanted.kind in _OF_OPERATORS.values():
         return await _by_operator(cluster, wanted)
     api = next(kind for name, kind in _OWNERS.values() if name == wanted.kind)
@@ -357,7 +352,7 @@ async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | Abse
     return AbsentPod(answer, 0, (), refusals[:_MAX_REFUSALS], suspended=owner if owner.spec.suspend else None)
 
 
-def _near(wanted: SubjectRequest, known: Iterable[Resource]) -> tuple[Subject, ...]:
+def _near(wanted: Subject, known: Iterable[Resource]) -> tuple[Subject, ...]:
     listed = list(known)
     near = difflib.get_close_matches(wanted.name, {resource.name for resource in listed}, n=5, cutoff=_CLOSE)
     return _subjects((resource for resource in listed if resource.name in near), wanted.kind)

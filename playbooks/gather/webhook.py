@@ -25,7 +25,7 @@ from bot.kube.models import (
     Webhook,
 )
 from bot.report import Gap
-from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines, unasked
+from playbooks.gather.scheduler_logs import ExtenderLines, as_read, gather_extender_lines
 
 R = TypeVar("R", bound=Resource)
 
@@ -122,8 +122,8 @@ async def gather_webhook(
     of_one = f"metadata.name={wanted[0]}" if len(wanted) == 1 else ""  # of several all: each has only its labels
     hooks, handshakes, labels = await asyncio.gather(
         seen("webhooks", cluster.list(WEBHOOKS)),
-        gather_extender_lines(cluster, install, [HANDSHAKE]) if log is None else unasked(log.holding(HANDSHAKE)),
-        seen("namespaces", cluster.list(NAMESPACES, fields=of_one, metadata_only=True) if wanted else unasked([])),
+        gather_extender_lines(cluster, install, [HANDSHAKE]) if log is None else as_read(log.holding(HANDSHAKE)),
+        seen("namespaces", cluster.list(NAMESPACES, fields=of_one, metadata_only=True) if wanted else as_read([])),
     )
     places = {install.namespace}
     for hook in () if isinstance(hooks, Gap) else hooks:

@@ -21,12 +21,12 @@ from playbooks.gather.scheduler_process import gather_memory, with_ghosts
 from playbooks.gather.scheduling import gather_capacity, gather_install, times_shown
 from playbooks.gpus.idle import EXAMPLE as IDLE_EXAMPLE
 from playbooks.gpus.idle import IdleScene, gather_idle, idle_findings, idle_tables, read_for
-from playbooks.judgement.gpus import GPUS, NOTHING
 from playbooks.playbook import ALL, Playbook, Snapshot, Sources, read_node
 from playbooks.rule import run
+from playbooks.rules.capacity.gpu_totals import GPUS, NOTHING
 from playbooks.rules.common.findings import capacity_gaps
-from playbooks.rules.installation.scheduler_totals import differing, ledger_table
 from playbooks.rules.installation.surroundings import answer_without_hami
+from playbooks.rules.waiting.stale_scheduler import differing, ledger_table
 from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.gpus import CardSeen, GpusScene, largest
 
@@ -199,7 +199,7 @@ def _sum(numbers: Iterable[int | Literal[""] | None]) -> int | Literal[""] | Non
 
 
 def _card_row(card: CardSeen, differs: tuple[int, int] | None) -> GpuRow:
-    memory, cores, slots = card.used or (None, None, None)
+    slots, memory, cores = card.used or (None, None, None)
     return GpuRow(
         node=card.node,
         card=Uuid(card.card.uuid),

@@ -12,7 +12,7 @@ from playbooks import quotes
 from playbooks.gather.scheduler_process import unread
 from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.quotes import of_object
-from playbooks.rule import Stage, Told, before, rule, run, untold
+from playbooks.rule import FindingsSoFar, Stage, before, of_a_new_code, rule, run
 from playbooks.rules.admission.webhook import KIND, service_of, webhook
 from playbooks.rules.common.findings import finding
 from playbooks.rules.dra import claimed_by_webhook, given_by_claims, handed_out_twice, two_webhooks
@@ -27,7 +27,7 @@ from playbooks.rules.installation.install_settings import (
     stuck,
 )
 from playbooks.rules.installation.plugin_coverage import plugins_fail, plugins_missing, plugins_unready
-from playbooks.rules.installation.schedulers import leadership, past_crashes, search, unwell
+from playbooks.rules.installation.schedulers import leadership, past_crashes, search_for_scheduler, unwell
 from playbooks.rules.installation.surroundings import SHOWS_HAMI, blind, too_old, wrong_clock
 from playbooks.rules.nodes.sweep import logs_looked_at, looked_at
 from playbooks.rules.waiting.panics import extender_ended_before, recovered
@@ -41,7 +41,7 @@ def no_scheduler(scene: InstallScene) -> Iterator[Finding]:
     hook = scene.webhook.hook
     proofs = [of_object(KIND, hook.config, WEBHOOK_NAME, "{.webhooks[*].name}")] if hook else []
     proofs += [of_object("DaemonSet", plugin, plugin.name, "{.metadata.name}") for plugin in scene.plugins]
-    claim, steps = Text("status.not-found"), [search()]
+    claim, steps = Text("status.not-found"), [search_for_scheduler()]
     yield finding("not-found", claim, proofs=proofs, actions=steps)
 
 
@@ -73,7 +73,7 @@ def healthy(scene: InstallScene) -> Iterator[Finding]:
     yield finding("healthy", claim, "suspected" if partly else "confirmed", proofs=proofs, severity="info")
 
 
-def _works(_: InstallScene, told: Told) -> bool:
+def _works(_: InstallScene, told: FindingsSoFar) -> bool:
     """Whether HAMi works, even if it is open to others: that is told too."""
     return all(result.severity == "info" or CODES[result.code].harmless for result in told.findings)
 
@@ -100,7 +100,7 @@ STATUS: tuple[Stage[InstallScene], ...] = (
     Stage("versions do not go together", mismatched, too_old),
     Stage("nodes have no device plugin that works", plugins_fail, plugins_unready, plugins_missing),
     Stage("its settings", stuck, profiles, loud, opened),
-    Stage("the bot itself", blind, wrong_clock, beside=True, keeps=untold),
+    Stage("the bot itself", blind, wrong_clock, beside=True, keeps=of_a_new_code),
     Stage("all is well", healthy, when=_works, leads=before),
 )
 

@@ -14,9 +14,14 @@ from playbooks import quotes
 from playbooks.attempt import last_attempt, placed_since
 from playbooks.judgement.waiting import cannot_tell
 from playbooks.quotes import kubectl
-from playbooks.rule import Stage, Told, before, rule, untold
-from playbooks.rules.admission.before_scheduling import given_nothing, refused_at_creation
-from playbooks.rules.admission.not_found import no_such_pod, refused_by_known_words, webhook_unanswered
+from playbooks.rule import FindingsSoFar, Stage, before, of_a_new_code, rule
+from playbooks.rules.admission.before_scheduling import (
+    given_nothing,
+    no_such_pod,
+    refused_at_creation,
+    refused_by_known_words,
+    webhook_unanswered,
+)
 from playbooks.rules.common.containers import statuses
 from playbooks.rules.placed.container_faults import hidden_from_cuda, on_a_faulty_gpu
 from playbooks.rules.placed.container_log_faults import own_log_fault
@@ -43,7 +48,7 @@ def unread(scene: AbsentScene) -> Iterator[Finding]:
     """The finding about a pod that cannot be read itself: what its events say."""
     if not isinstance(scene.absent, Gap):
         return
-    kind, namespace, name = scene.wanted
+    kind, namespace, name = scene.wanted.kind, scene.wanted.namespace, scene.wanted.name
     attempt = last_attempt(Pod(), scene.events, ())
     if (placed := placed_since(scene.events, attempt)) is not None:
         yield cannot_tell(namespace, name, [quotes.of_event(placed)], kind)
@@ -56,26 +61,26 @@ def unread(scene: AbsentScene) -> Iterator[Finding]:
         yield cannot_tell(namespace, name, [attempt.evidence] if attempt.evidence else [], kind)
 
 
-def _may_lack_limits(_: PlacedScene, told: Told) -> bool:
+def _may_lack_limits(_: PlacedScene, told: FindingsSoFar) -> bool:
     """Whether nothing is known but how it stands, and what fails inside it."""
     return told.codes <= {_NOT_STARTED, *own_log_fault.codes}
 
 
-def _explains(told: Told, _: Finding) -> bool:
+def _explains(told: FindingsSoFar, _: Finding) -> bool:
     return told.codes <= {_NOT_STARTED}
 
 
-def _nothing_told(_: object, told: Told) -> bool:
+def _nothing_told(_: object, told: FindingsSoFar) -> bool:
     return not told.findings
 
 
-def _never_began(scene: PlacedScene, told: Told) -> bool:
+def _never_began(scene: PlacedScene, told: FindingsSoFar) -> bool:
     """Whether none of its containers was ever started: what it lacks then is why it fails."""
     began = (one.state.running or one.state.terminated or one.last_state.terminated for one in statuses(scene.pod))
     return _NOT_STARTED in told.codes and not any(began)
 
 
-def _how_it_came_matters(scene: PlacedScene, told: Told) -> bool:
+def _how_it_came_matters(scene: PlacedScene, told: FindingsSoFar) -> bool:
     """Whether it matters how the pod came there: a fault inside one that runs, and a deletion, say more."""
     return not told.codes.isdisjoint({_REFUSED, _NOT_STARTED, _RUNNING}) and not _never_began(scene, told)
 
@@ -92,7 +97,7 @@ PLACED: tuple[Stage[PlacedScene], ...] = (
         when=lambda _, told: told.codes <= {_NOT_STARTED},
         leads=before,
     ),
-    Stage("its limits cannot hold", unenforced_limit, when=_may_lack_limits, keeps=untold, leads=_explains),
+    Stage("its limits cannot hold", unenforced_limit, when=_may_lack_limits, keeps=of_a_new_code, leads=_explains),
     Stage("runs", running, when=_nothing_told),
     Stage(
         "was given nothing",

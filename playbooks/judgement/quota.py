@@ -11,7 +11,7 @@ from bot.report import Finding, Gap, NextAction, act, step
 from bot.texts import Text
 from playbooks.judgement.waiting import WaitingGroup, by_cause, judge_all
 from playbooks.quotes import kubectl
-from playbooks.rule import Stage, Told, before, rule
+from playbooks.rule import FindingsSoFar, Stage, before, rule
 from playbooks.rules.capacity.large_request import advise
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -22,11 +22,11 @@ from playbooks.rules.quota.limits import (
     held_by_nobody,
     misspelt,
     nearly_full,
+    overview,
+    refused,
     set_twice,
     with_why,
 )
-from playbooks.rules.quota.overview import overview
-from playbooks.rules.quota.refused import refused
 from playbooks.scenes.quota import QuotaScene
 from playbooks.scenes.waiting_pod import PodScene
 
@@ -101,7 +101,7 @@ def _figures(effect: Effect | None) -> dict[str, object]:
     }
 
 
-def _nothing_wrong(_: QuotaScene, told: Told) -> bool:
+def _nothing_wrong(_: QuotaScene, told: FindingsSoFar) -> bool:
     return all(finding.severity == "info" for finding in told.findings)
 
 

@@ -14,7 +14,7 @@ from bot.report import Confidence, Evidence, Finding, Gap, gap, step
 from bot.texts import Text
 from playbooks.gather.webhook import went_past_hami
 from playbooks.quotes import kubectl
-from playbooks.rule import Stage, Told, before, rule, run
+from playbooks.rule import FindingsSoFar, Stage, before, rule, run
 from playbooks.rules.admission.before_scheduling import amounts_unread, anothers, gated, nothing_asked, policies_unread
 from playbooks.rules.admission.webhook_bypassed import went_past, why_left_alone
 from playbooks.rules.common.findings import finding, fit_gaps, scene_gaps
@@ -59,32 +59,32 @@ def unexplained(scene: PodScene) -> Iterator[Finding]:
     yield cannot_tell(scene.pod.namespace, scene.pod.name, scene.words)
 
 
-def _nodes_count(_: PodScene, told: Told) -> bool:
+def _nodes_count(_: PodScene, told: FindingsSoFar) -> bool:
     """Whether the nodes have a say in it."""
     return told.ended not in (_NOT_OURS, _PAST_HAMI, _NOWHERE, _CLAIMS_ALONE)
 
 
-def _also_asks_for_nothing(scene: PodScene, told: Told) -> bool:
+def _also_asks_for_nothing(scene: PodScene, told: FindingsSoFar) -> bool:
     return _nodes_count(scene, told) and told.ended != _NOBODY_TRIED
 
 
-def _asks_for_something(scene: PodScene, told: Told) -> bool:
+def _asks_for_something(scene: PodScene, told: FindingsSoFar) -> bool:
     return _nodes_count(scene, told) and "no-device-request" not in told.codes
 
 
-def _is_of_its_scheduler(scene: PodScene, told: Told) -> bool:
+def _is_of_its_scheduler(scene: PodScene, told: FindingsSoFar) -> bool:
     """Whether trouble of HAMi's scheduler can hold the pod: it has it, and is asked about it."""
     if told.ended == _CLAIMS_ALONE or "no-device-request" in told.codes:
         return scene.pod.spec.scheduler_name == scene.install.scheduler_name
     return told.ended != _NOT_OURS
 
 
-def _concerns(told: Told, trouble: Finding) -> bool:
+def _concerns(told: FindingsSoFar, trouble: Finding) -> bool:
     """A pod that went past HAMi misses its scheduler only where that is why the webhook does not answer."""
     return told.ended != _PAST_HAMI or (trouble.code == "scheduler-down" and "webhook-unreachable" in told.codes)
 
 
-def _explains(told: Told, trouble: Finding) -> bool:
+def _explains(told: FindingsSoFar, trouble: Finding) -> bool:
     """A scheduler that does not work comes first; one that is unwell only where nothing else explains the pod."""
     unexplained = bool(told.findings) and told.findings[0].code == "waiting-for-retry"
     return trouble.severity == "critical" or (unexplained and trouble.severity == "warning")

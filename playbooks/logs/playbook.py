@@ -30,7 +30,7 @@ from playbooks.gather.pods import gather_waiting_pod
 from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, gather_scheduler_logs
 from playbooks.gather.scheduler_process import gather_panics
 from playbooks.gather.scheduling import gather_install, install_unread, nothing_read
-from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_subject, resolve
+from playbooks.gather.subject import AbsentPod, FoundPod, parse_subject, resolve
 from playbooks.judgement.waiting import judge
 from playbooks.logs.refusals import REFUSALS, RefusalsScene, gather_refusals, refusal_tables
 from playbooks.logs.rules import LOGS_RULES, SLACK, UNSAID, LogsScene
@@ -49,7 +49,7 @@ class Request(NamedTuple):
     time as typed.
     """
 
-    subject: SubjectRequest | None
+    subject: Subject | None
     since: timedelta
     words: str
 
@@ -96,7 +96,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, LogsSce
     return Snapshot(wanted, cluster.name, scene.taken_at, scene)
 
 
-async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod | Gap:
+async def _subject(cluster: Cluster, wanted: Subject) -> FoundPod | AbsentPod | Gap:
     try:
         return await resolve(cluster, wanted, whole_name=True)
     except Unusable:

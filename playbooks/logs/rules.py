@@ -13,25 +13,18 @@ from bot.hami.scheduler_logs.scheduling_events import REASONS, NodesReason, find
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, Subject, step
 from bot.texts import Prose, Text, listed
 from playbooks import quotes
+from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, LogOf
-from playbooks.gather.scheduler_process import PanicLog
-from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest
+from playbooks.gather.subject import AbsentPod, FoundPod
 from playbooks.rule import Stage, rule
-from playbooks.rules.admission.not_found import not_found
+from playbooks.rules.admission.before_scheduling import not_found
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.install_settings import of_record
-from playbooks.rules.waiting.panics import (
-    Logged,
-    LogSubject,
-    RunInLog,
-    namespaces_named,
-    panicked_in,
-    read_logs,
-)
+from playbooks.rules.waiting.panics import Logged, LogSubject, RunInLog, namespaces_named, panicked_in, read_logs
 from playbooks.scenes.cluster import OfInstall
 from playbooks.scenes.waiting_pod import PodScene
 
@@ -54,14 +47,14 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
     that `why` judges a pending pod by.
     """
 
-    wanted: SubjectRequest
+    wanted: Subject
     since: timedelta
     words: str
     taken_at: datetime
     as_of: datetime
     subject: FoundPod | AbsentPod | Gap
     logs: tuple[LogOf, ...]
-    panics: tuple[PanicLog, ...]
+    panics: tuple[LogSeen, ...]
     nodes: Sequence[Node] | Gap
     undecodable: tuple[str, ...]
     waiting: PodScene | None = None

@@ -75,7 +75,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, NodesSc
     )
     names = [name for name in in_question(scene, MOST_NODES) if name in scene.names]
     questioned = await gather_questioned(cluster, names)
-    scene = scene.questioning(questioned, tuple(cluster.undecodable))
+    scene = scene.with_questioned(questioned, tuple(cluster.undecodable))
     return Snapshot(wanted, cluster.name, cluster.now(), scene)
 
 

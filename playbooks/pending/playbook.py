@@ -19,7 +19,7 @@ from playbooks.gather.subject import EmptyNamespace, gather_deserted
 from playbooks.judgement.waiting import JudgedPod, WaitingGroup, by_cause, judge_all, waiting_row
 from playbooks.pending.rows import CauseRow, OthersRow, PendingRow
 from playbooks.playbook import ALL, Playbook, Snapshot, Sources, read_namespace
-from playbooks.rules.admission.not_found import no_such_namespace
+from playbooks.rules.admission.before_scheduling import no_such_namespace
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.scenes.cluster import ClusterScene

@@ -18,7 +18,7 @@ from bot.kube.models import EVENTS, NODES, PODS, RESOURCE_QUOTAS, Event, Node, P
 from bot.report import Gap, Report, Sheet, Subject, gap
 from bot.texts import Text
 from playbooks.gather.pods import PENDING, Waiting, gather_scene
-from playbooks.gather.scheduler_logs import unasked
+from playbooks.gather.scheduler_logs import as_read
 from playbooks.gather.scheduling import UNFINISHED, Capacity, gather_holders, gather_install, nothing_read
 from playbooks.gather.subject import gather_deserted
 from playbooks.judgement.quota import QUOTA, kept_out
@@ -70,7 +70,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, QuotaSc
         _waiting(sources, scene),
         _refusals(cluster, scene),
         # They may offer what a key names, where HAMi does not.
-        seen("nodes", cluster.list(NODES)) if scene.unknown_keys else unasked(list[Node]()),
+        seen("nodes", cluster.list(NODES)) if scene.unknown_keys else as_read(list[Node]()),
     )
     known = {object_.namespace for some in (quotas, holders) if not isinstance(some, Gap) for object_ in some}
     unknown = namespace and namespace not in known

@@ -80,7 +80,7 @@ def states_of(scene: PodScene) -> list[_ClaimTold]:
     return sorted(found, key=lambda told: told.state)
 
 
-def decide(scene: PodScene) -> bool:
+def claims_keep_back(scene: PodScene) -> bool:
     """Whether the pod cannot be placed before its claims change, whatever the schedulers say of nodes."""
     return any(told.state in _DECIDE for told in scene.once(states_of))
 
@@ -88,7 +88,7 @@ def decide(scene: PodScene) -> bool:
 @rule("resource-claim")
 def claims_decide(scene: PodScene) -> Iterator[Finding]:
     """The finding that a pod's claims cannot be served as things are."""
-    if decide(scene):
+    if claims_keep_back(scene):
         yield claim_finding(scene, ())
 
 
@@ -100,7 +100,7 @@ def claims_alone(scene: PodScene) -> list[Finding]:
     causes = [cause for cause in rank_words(scene.attempt) if cause.of_kubernetes]
     words = [in_words(scene.attempt, cause, [look_at_pod(scene.pod, cause.text)], sure=True) for cause in causes]
     pairs = zip(causes, words, strict=True)
-    others = [] if decide(scene) else [said for cause, said in pairs if not _OF_CLAIMS.search(cause.text)]
+    others = [] if claims_keep_back(scene) else [said for cause, said in pairs if not _OF_CLAIMS.search(cause.text)]
     claims = claim_finding(scene, () if words else scene.words)
     return [*others, claims, *(said for said in words if said not in others)]
 

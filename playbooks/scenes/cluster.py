@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import msgspec
 
@@ -20,10 +20,9 @@ from bot.kube.cluster import Clocks
 from bot.kube.models import Event, Holder, Node, Pod, ResourceSlice, Workload
 from bot.kube.object_memo import Kept
 from bot.report import Gap
-from playbooks.gather.components import Components
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduler_process import SchedulerProcess
-from playbooks.gather.scheduling import Capacity, InstallSeen
+from playbooks.gather.scheduling import Capacity, Components, InstallSeen
 from playbooks.gather.webhook import WebhookSeen
 
 T = TypeVar("T")
@@ -41,17 +40,6 @@ class Messages(NamedTuple):
     events: Mapping[Named, Sequence[Event]] = {}
     lines: Mapping[Named, Sequence[tuple[Pod, LogLine]]] = {}
     gaps: tuple[Gap, ...] = ()
-
-
-class WebhookScene(Protocol):
-    """A scene in which HAMi's webhook may have been read."""
-
-    @property
-    def install(self) -> Install: ...
-    @property
-    def webhook(self) -> WebhookSeen | None: ...
-    @property
-    def now(self) -> datetime: ...
 
 
 class Remembering(msgspec.Struct, frozen=True, dict=True, eq=False):

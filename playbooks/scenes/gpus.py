@@ -7,8 +7,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from bot.hami.fit import verdicts
+from bot.hami.fit.allocated_totals import Share
 from bot.hami.fit.cluster_view import View
 from bot.hami.fit.verdicts import NodeCards
 from bot.hami.nodes.cards import Card, CardState
@@ -42,16 +44,9 @@ _WITHOUT_HOLDERS = ("unhealthy", "cordoned", "other-type")
 """States of a GPU that do not depend on what is given of it."""
 
 
-class Used(NamedTuple):
-    """How much of a GPU is given to pods."""
-
-    memory_mib: int
-    cores: int
-    slots: int
-
-
-class CardSeen(NamedTuple):
-    """A GPU. `used` is None where it is not known, and so is `slice_mib`: the most memory that one pod could get now.
+class CardSeen(msgspec.Struct, frozen=True):
+    """A GPU. `used` is what all pods hold of it, None where not known, as is `slice_mib`: the most memory that one pod
+    could get now.
 
     `state` is `free`, `unknown`, or why the card can take no pod. `holders` are (ns/name, bound): a pod that is not
     bound holds a reservation, which the scheduler forgets once it tries that pod again.
@@ -60,7 +55,7 @@ class CardSeen(NamedTuple):
     node: str
     card: Card
     state: str
-    used: Used | None
+    used: Share | None
     slice_mib: int | None
     holders: tuple[tuple[str, bool], ...] = ()
     unknown: Prose = ""
@@ -141,7 +136,7 @@ def _each(world: ClusterScene, names: Iterable[str]) -> list[CardSeen]:
         newest.sort(key=lambda card: (card.card.index, card.card.uuid))
         for card in newest:
             agreed = all(cards.get(card.card.uuid) == card for cards in by_uuid)
-            found.append(card if agreed else card._replace(state=UNKNOWN, used=None, slice_mib=None))
+            found.append(card if agreed else structs.replace(card, state=UNKNOWN, used=None, slice_mib=None))
     return found
 
 
@@ -186,7 +181,7 @@ class _ToldOf(NamedTuple):
 
     state: str
     slice_mib: int | None
-    used: Used | None
+    used: Share | None
     unknown: Prose = ""
 
 
@@ -199,23 +194,23 @@ def _seen(
 ) -> CardSeen:
     device = view.facts.config.device_of(card.card.type)
     cores = device.vendor.count_cores(card.card.cores)  # their number where HAMi notes a mask of them
-    shown = card.card if cores == card.card.cores else msgspec.structs.replace(card.card, cores=cores)
+    shown = card.card if cores == card.card.cores else structs.replace(card.card, cores=cores)
     return CardSeen(
         name,
         shown,
         told.state,
         told.used,
         told.slice_mib,
-        tuple(sorted(holders.get(card.card.uuid, ()))),
-        told.unknown,
-        bool(device.resources.memory),
-        device.vendor.names.noun,
+        holders=tuple(sorted(holders.get(card.card.uuid, ()))),
+        unknown=told.unknown,
+        divided=bool(device.resources.memory),
+        noun=device.vendor.names.noun,
     )
 
 
-def _used(view: View, card: CardState) -> Used | None:
+def _used(view: View, card: CardState) -> Share | None:
     count = view.facts.config.device_of(card.card.type).vendor.count_cores
-    return None if view.ledger is None else Used(card.memory_mib, count(card.cores), card.slots)
+    return None if view.ledger is None else Share(card.slots, card.memory_mib, count(card.cores))
 
 
 def _ask(view: View, card: CardState, cordoned: frozenset[str]) -> _ToldOf:

@@ -198,7 +198,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
             return False
         return self.now + self.zone - handshake.at > SCHEDULER_PATIENCE
 
-    def questioning(self, questioned: NodesInQuestion, undecodable: tuple[str, ...]) -> Self:
+    def with_questioned(self, questioned: NodesInQuestion, undecodable: tuple[str, ...]) -> Self:
         """The scene with a few nodes that were read by themselves, once it was known which; results are kept."""
         other = structs.replace(self, questioned=questioned, undecodable=undecodable)
         vars(other).update(

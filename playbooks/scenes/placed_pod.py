@@ -12,11 +12,11 @@ from bot.hami.nodes.registration import Registration
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.version import Version, parse_version
 from bot.kube.models import Event, Node, Pod, Workload
-from bot.report import Gap
+from bot.report import Gap, Subject
 from playbooks.gather.dra import Queued
 from playbooks.gather.node_side import ContainerLogs, LogSeen, NodeSide, PluginSets
 from playbooks.gather.scheduling import InstallSeen
-from playbooks.gather.subject import AbsentPod, SubjectRequest
+from playbooks.gather.subject import AbsentPod
 from playbooks.gather.usage import MeasuredNodes
 from playbooks.gather.webhook import WebhookSeen
 from playbooks.scenes.cluster import Remembering
@@ -117,7 +117,7 @@ class AbsentScene(Remembering, frozen=True, dict=True, eq=False):
     because nobody answered, `queued` where Kueue may hold the Job that was asked about.
     """
 
-    wanted: SubjectRequest
+    wanted: Subject
     absent: AbsentPod | Gap
     events_read: Sequence[Event] | Gap
     now: datetime

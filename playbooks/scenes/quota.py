@@ -133,7 +133,7 @@ class QuotaScene(OfInstall, frozen=True, dict=True, eq=False):
         device, of_cores = self.config.amounts[resource]
         return holder.given_by(ledger_key(device))[of_cores]
 
-    def measured(self, space: Space) -> list[str]:
+    def counted_resources(self, space: Space) -> list[str]:
         """The memory and cores resources in the namespace's limits, those of one device together."""
         named = {limit.resource for limit in space.limits}
         return [resource for resource in self.config.amounts if resource in named]

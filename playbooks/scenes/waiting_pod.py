@@ -69,7 +69,7 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
         requests = [structs.replace(request, name=pod.name, uid=pod.metadata.uid) for request in self.requests]
         return self._with({"attempt": attempt, "requests": requests}, pod=pod)
 
-    def measured(self, usage: MeasuredNodes) -> Self:
+    def with_usage(self, usage: MeasuredNodes) -> Self:
         """The scene with the measured use of GPUs, which is read last: only then is it known on which nodes."""
         return self._with({}, usage=usage)
 
@@ -220,10 +220,15 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
         ]
         return by_version[0] if len(by_version) == 1 else {name: _agreed(by_version, name) for name in names}
 
+    def why_unregistered(self, name: str) -> Unregistered | None:
+        """Why HAMi does not know the node's devices; None for a node that is registered."""
+        state = self.view.state(name)
+        return state if isinstance(state, Unregistered) else None
+
     def if_registered(self, name: str) -> Verdict:
         """The verdict on an unregistered node if its cards were registered; unknown when they cannot be read."""
-        state = self.view.state(name)
-        if not isinstance(state, Unregistered) or state.registration is None:
+        state = self.why_unregistered(name)
+        if state is None or state.registration is None:
             return Verdict(fits=None)
         return self.view.run(self.view.cards_of(name, state.registration), self.request)
 

@@ -12,7 +12,6 @@ from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import PANIC
 from bot.kube.models import Holder
 from bot.report import Gap, Report, Subject
-from playbooks.gather.components import NEEDLES, Components, gather_components
 from playbooks.gather.node_side import MOST_NODES, by_node, gather_drivers, gather_plugin_sets
 from playbooks.gather.nodes_in_question import NodesInQuestion, gather_questioned, seem_ill, set_otherwise_on
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
@@ -26,7 +25,10 @@ from playbooks.gather.scheduler_process import (
 )
 from playbooks.gather.scheduling import (
     DEPLOYMENTS_SOURCE,
+    NEEDLES,
+    Components,
     InstallSeen,
+    gather_components,
     gather_holders,
     gather_install,
     install_unread,

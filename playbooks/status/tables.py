@@ -21,10 +21,10 @@ from bot.kube.recording.redact import masked, masked_arguments
 from bot.kube.times import format_time, parse_time
 from bot.report import Gap, Sheet, Table
 from bot.texts import Prose, Text
-from playbooks.gather.components import PLUGIN_CONTAINER
+from playbooks.gather.scheduling import PLUGIN_CONTAINER
 from playbooks.rules.admission.webhook import policy, selectors, serves_webhook, service_of
 from playbooks.rules.installation.install_settings import chart_release
-from playbooks.rules.installation.scheduler_totals import ledger_table
+from playbooks.rules.waiting.stale_scheduler import ledger_table
 from playbooks.scenes.cluster import InstallScene
 
 _EXTENDER, _KUBE_SCHEDULER, _PLUGIN = "scheduler", "kube-scheduler", "device plugin"

@@ -22,7 +22,7 @@ from bot.report import Finding, FirstNames, Gap, Report, Sheet, Subject, Table, 
 from bot.texts import Prose, Text, in_english
 from playbooks.gather.node_side import events_of
 from playbooks.gather.pods import gather_absent_pod, gather_placed_pod, gather_waiting_pod
-from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_subject, resolve, role_of
+from playbooks.gather.subject import AbsentPod, FoundPod, parse_subject, resolve, role_of
 from playbooks.gather.usage import MeasuredNodes, gather_usage_of
 from playbooks.judgement.placed import ABSENT, PLACED
 from playbooks.judgement.waiting import Judgement, judge
@@ -69,7 +69,7 @@ _OF_MEMORY = ("scheduler-ledger-stale", "registration-ignored", "waiting-for-ret
 class Snapshot(NamedTuple):
     """What `why` read about one pod, and when. `found` is the pod as it was looked up, None where none was found."""
 
-    wanted: SubjectRequest
+    wanted: Subject
     cluster: str
     taken_at: datetime
     scene: PodScene | PlacedScene | AbsentScene
@@ -84,15 +84,15 @@ class Snapshot(NamedTuple):
     @property
     def subject(self) -> Subject:
         pod, wanted = self.pod, self.wanted
-        return Subject("Pod", pod.namespace, pod.name) if pod else Subject(*wanted)
+        return Subject("Pod", pod.namespace, pod.name) if pod else wanted
 
 
-def request(pod: str, namespace: str = "") -> SubjectRequest:
+def request(pod: str, namespace: str = "") -> Subject:
     """The pod or owner in the words that were typed."""
     return parse_subject(pod, namespace)
 
 
-async def gather(wanted: SubjectRequest, sources: Sources) -> Snapshot:
+async def gather(wanted: Subject, sources: Sources) -> Snapshot:
     """Reads the pod, then what bears on it: the cluster's nodes where it is pending, else its own. Raises Unusable."""
     cluster = sources.cluster
     found = await _find(cluster, wanted)
@@ -101,14 +101,14 @@ async def gather(wanted: SubjectRequest, sources: Sources) -> Snapshot:
     elif waits(found.pod):
         waiting = await gather_waiting_pod(found.pod, sources, volcano.pod_group(found.pod))
         usage = await gather_usage_of(sources, partial(in_question, waiting))
-        scene = waiting.measured(MeasuredNodes(usage, cluster.now()))
+        scene = waiting.with_usage(MeasuredNodes(usage, cluster.now()))
     else:
         scene = await gather_placed_pod(found.pod, sources)
     there = found if isinstance(found, FoundPod) else None
     return Snapshot(wanted, cluster.name, cluster.now(), scene, there, tuple(cluster.undecodable))
 
 
-async def _find(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod | Gap:
+async def _find(cluster: Cluster, wanted: Subject) -> FoundPod | AbsentPod | Gap:
     """A source that is of no use at all gives no report; one that lacks, or refuses, the pods gives a gap."""
     try:
         return await resolve(cluster, wanted)
@@ -175,7 +175,7 @@ def _unread(scene: PodScene, judged: Judgement, undecodable: Sequence[str]) -> l
     return [gap.about(scene.noun) for gap in gaps]
 
 
-def _roles(wanted: SubjectRequest, found: FoundPod, config: DeviceConfig) -> Table:
+def _roles(wanted: Subject, found: FoundPod, config: DeviceConfig) -> Table:
     """The owner's pods by their roles; those of one role that ask for different things are told apart."""
     grouped: dict[tuple[str, str], list[Pod]] = defaultdict(list)
     for pod in found.alike:

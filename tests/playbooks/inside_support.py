@@ -14,11 +14,25 @@ from tests.playbooks.world import (
     given,
     gpu,
     gpu_node,
+    plugin_pod,
     pod,
 )
 
 HALF = given("gpu-1", ("GPU-0", 8000, 0))
 WHOLE = given("gpu-1", ("GPU-0", 16384, 100))
+TWO_WHOLE = given("gpu-1", ("GPU-0", 16384, 100), ("GPU-1", 16384, 100))
+CORE = "[HAMI-core {} (pid:1 thread=140 allocator.c:52)]: "
+OOM = CORE.format("ERROR") + "Device 0 OOM 17179869184 / 16777216000"
+WAIT = "[HAMI-core Warn(1:140:multiprocess_memory_limit.c:764)]: Lock shrreg timeout (trial {}/30), owner=4711"
+WAITS = "\n".join(WAIT.format(trial) for trial in (1, 2, 3))
+STARTS = "[HAMI-core Msg(1:140:libvgpu.c:838)]: Initializing....."
+NCCL = "(Worker pid=9) INFO 11-20 09:50:09 [pynccl.py:113] vLLM is using nccl==2.28.9"
+PRELOAD = "ERROR: ld.so: object '/usr/local/vgpu/libvgpu.so' from /etc/ld.so.preload cannot be preloaded ({}): ignored."
+GONE, SHORT = PRELOAD.format("cannot open shared object file"), PRELOAD.format("file too short")
+ILLEGAL = CORE.format("ERROR") + "Illegal device id: -644371744"
+LIBCUDA = "{}libcuda.so{}: cannot open shared object file: No such file or directory"
+MISSING, LOST = LIBCUDA.format("ImportError: ", ".1"), "pynvml.NVMLError_GpuIsLost: GPU is lost"
+NO_NVML = "Failed to initialize NVML: Unknown Error"
 
 
 def ended(code: int, finished: float = 30, lasted: float = 9, **fields: object) -> Object:
@@ -66,3 +80,15 @@ def asked_for(annotations: Object) -> Object:
 
 def env(name: str, value: str) -> Object:
     return {"env": [{"name": name, "value": value}]}
+
+
+OFF = env("CUDA_DISABLE_CONTROL", "true")
+
+
+def plugin(started: float, image: str = "docker.io/projecthami/hami:v2.10.0", **fields: object) -> Object:
+    """HAMi's device plugin of gpu-1, running for so many seconds."""
+    one = plugin_pod("gpu-1")
+    one["spec"]["containers"] = [{"name": "device-plugin", "image": image}]
+    state = {"name": "device-plugin", "ready": True, "state": {"running": {"startedAt": ago(started)}}} | fields
+    one["status"]["containerStatuses"] = [state]
+    return one

@@ -1,8 +1,10 @@
 """A pod and the GPU node behind it: the device plugin's pod with its containers' states and logs, and its DaemonSet."""
 
+from pathlib import Path
 from typing import Any
 
-from tests.playbooks.world import HAMI, PLUGIN, Object, ago, card, given, gpu_node, node, pod
+from bot.report import Report
+from tests.playbooks.world import HAMI, PLUGIN, Object, ago, ask, card, cluster, given, gpu_node, node, pod
 
 RUNS = {"ready": True, "restartCount": 0, "state": {"running": {"startedAt": ago(7200)}}, "lastState": {}}
 PLUGIN_LOG = f"{HAMI}/hami-device-plugin-gpu-1/device-plugin"
@@ -11,6 +13,8 @@ KUBELET = "Pod was rejected: Allocate failed due to {}, which is unexpected"
 NONE_HEALTHY = KUBELET.format("no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu")
 TOO_FEW = KUBELET.format("requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0")
 REGISTERED = "I1121 03:00:02.000000       1 server.go:329] Registered device plugin for 'nvidia.com/gpu' with Kubelet"
+NO_NVML = "E1121 04:58:00.000000       1 factory.go:135] Incompatible strategy detected auto"
+NOT_LOADED = "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown"
 NO_LABEL = "feature.node.kubernetes.io/pci-0302_10de.present"
 
 
@@ -79,3 +83,28 @@ def refused_pod(message: str = NONE_HEALTHY, on: str = "gpu-1") -> Object:
 def unlabelled(name: str = "gpu-9", **fields: Any) -> Object:
     """A node with a GPU by a label of Node Feature Discovery, and without HAMi's."""
     return node(name, labels={NO_LABEL: "true"} | fields.pop("labels", {}), **fields)
+
+
+def bare(on: str = "gpu-1") -> Object:
+    """A node with two GPUs of which neither HAMi nor kubelet knows."""
+    one = counted(on, capacity=0, allocatable=0)
+    one["metadata"]["annotations"] = {}
+    return one
+
+
+def behind(
+    offered: int, *, of: int = 20, said: str = NONE_HEALTHY, device: Object | None = None, **fields: Any
+) -> list[Object]:
+    """The refused pod, its node of which kubelet offers so many devices, and the device plugin there."""
+    return [refused_pod(said), counted(capacity=of, allocatable=offered, **fields), plugin(device=device)]
+
+
+def dead(**device: Any) -> list[Object]:
+    """The refused pod, a node of which kubelet offers nothing, and its device plugin between two starts."""
+    return behind(0, device=crashing(**device))
+
+
+def why(tmp_path: Path, *objects: Object, log: str = "", previous: str = "", **recorded: Any) -> Report:
+    """About the pod; the plugin's logs are there, empty unless told."""
+    others = {PLUGIN_LOG: log, f"{PLUGIN_LOG}.previous": previous, MONITOR_LOG: "", f"{MONITOR_LOG}.previous": ""}
+    return ask(tmp_path, cluster(*objects), others=others | recorded.pop("others", {}), **recorded)

@@ -414,7 +414,7 @@ def renamed(node: Any, suffix: str) -> Any:
 def test_a_node_that_is_like_another_has_the_faults_that_it_has_alone(world: str, probe: str, tmp_path: Path) -> None:
     cluster = RecordedCluster.open(with_copies(recording(world, probe, tmp_path)[0]))
     scene = asyncio.run(playbook.gather(playbook.request(), Sources(cluster))).scene
-    scene = scene.questioning(NodesInQuestion({}), ())
+    scene = scene.with_questioned(NodesInQuestion({}), ())
 
     def faults(nodes: Any) -> set[Any]:
         found = structs.replace(scene, nodes=nodes).alike
@@ -429,7 +429,7 @@ def test_a_node_of_other_vendors_is_looked_at_once_however_many_are_like_it(tmp_
     cluster = RecordedCluster.open(with_copies(recording(world, probe, tmp_path)[0]))
     scene = asyncio.run(playbook.gather(playbook.request(), Sources(cluster))).scene
     node = scene.nodes[0].name
-    together = [names for _, names in scene.questioning(NodesInQuestion({}), ()).alike if node in names]
+    together = [names for _, names in scene.with_questioned(NodesInQuestion({}), ()).alike if node in names]
     assert [f"{node}-copy" in names for names in together] == [True]
     assert [f"{node}-unhealthy-1" in names for names in together] == [False]
 

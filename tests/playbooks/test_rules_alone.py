@@ -27,7 +27,6 @@ from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, LEASE_SOURCE, PODS_SOURCE, InstallSeen
 from playbooks.gather.usage import UsageSeen
 from playbooks.gather.webhook import WebhookSeen
-from playbooks.judgement.gpus import GPUS, NOTHING
 from playbooks.judgement.installation import STATUS
 from playbooks.judgement.nodes import NODES
 from playbooks.judgement.placed import ABSENT, PLACED
@@ -38,6 +37,7 @@ from playbooks.logs.rules import LOGS_RULES, LogsScene
 from playbooks.own.discovery import find
 from playbooks.playbook import Sources
 from playbooks.rule import Stage
+from playbooks.rules.capacity.gpu_totals import GPUS, NOTHING
 from playbooks.scenes.cluster import InstallScene, Messages
 from playbooks.scenes.gpus import GpusScene
 from playbooks.scenes.nodes import NodesScene
@@ -177,7 +177,7 @@ INSTALL_WITHOUT: Mapping[str, Callable[[InstallScene], InstallScene]] = {
 
 def sides_unread(scene: NodesScene) -> NodesScene:
     sides = {name: NodeSide(name, UNREAD, UNREAD) for name in scene.questioned.sides}
-    return scene.questioning(NodesInQuestion(sides, PluginSets(UNREAD, UNREAD)), ())
+    return scene.with_questioned(NodesInQuestion(sides, PluginSets(UNREAD, UNREAD)), ())
 
 
 NODES_WITHOUT: Mapping[str, Callable[[NodesScene], NodesScene]] = {
@@ -330,5 +330,5 @@ def is_new(finding: Finding, found: list[Finding], less: object) -> bool:
     known = any((other.code, other.confidence) == (finding.code, "confirmed") for other in found)
     said = set[Evidence | None]()
     if isinstance(less, PodScene):
-        said = {less.attempt.evidence, less.attempt.none_fit, *(proof for _, proof in less.attempt.code_events)}
+        said = {less.attempt.evidence, *(proof for _, proof in less.attempt.code_events)}
     return finding.confidence == "confirmed" and not known and not said & set(finding.evidence)

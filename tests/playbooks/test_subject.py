@@ -7,9 +7,9 @@ import pytest
 
 from bot.errors import UsageError
 from bot.kube.client.connect import open_cluster
-from bot.report import Report
+from bot.report import Report, Subject
 from bot.texts import Texts, in_english
-from playbooks.gather.subject import SubjectRequest, parse_subject
+from playbooks.gather.subject import parse_subject
 from playbooks.own.discovery import find
 from playbooks.playbook import Sources
 from playbooks.why.playbook import OwnedRow
@@ -36,25 +36,25 @@ from tests.playbooks.world import (
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        ("trainer-0", SubjectRequest("Pod", "", "trainer-0")),
-        ("  trainer-0 ", SubjectRequest("Pod", "", "trainer-0")),
-        ("ml/trainer-0", SubjectRequest("Pod", "ml", "trainer-0")),
-        ("pod/trainer-0", SubjectRequest("Pod", "", "trainer-0")),
-        ("deploy/trainer", SubjectRequest("Deployment", "", "trainer")),
-        ("ml/deploy/trainer", SubjectRequest("Deployment", "ml", "trainer")),
-        ("StatefulSet/db", SubjectRequest("StatefulSet", "", "db")),
-        ("job/train", SubjectRequest("Job", "", "train")),
-        ("ds/agent", SubjectRequest("DaemonSet", "", "agent")),
-        ("rs/trainer-6d5f", SubjectRequest("ReplicaSet", "", "trainer-6d5f")),
+        ("trainer-0", Subject("Pod", "", "trainer-0")),
+        ("  trainer-0 ", Subject("Pod", "", "trainer-0")),
+        ("ml/trainer-0", Subject("Pod", "ml", "trainer-0")),
+        ("pod/trainer-0", Subject("Pod", "", "trainer-0")),
+        ("deploy/trainer", Subject("Deployment", "", "trainer")),
+        ("ml/deploy/trainer", Subject("Deployment", "ml", "trainer")),
+        ("StatefulSet/db", Subject("StatefulSet", "", "db")),
+        ("job/train", Subject("Job", "", "train")),
+        ("ds/agent", Subject("DaemonSet", "", "agent")),
+        ("rs/trainer-6d5f", Subject("ReplicaSet", "", "trainer-6d5f")),
     ],
 )
-def test_a_subject_is_understood_as_people_type_it(typed: str, meant: SubjectRequest) -> None:
+def test_a_subject_is_understood_as_people_type_it(typed: str, meant: Subject) -> None:
     assert parse_subject(typed) == meant
 
 
 def test_a_namespace_given_apart_is_the_subject_s() -> None:
-    assert parse_subject("deploy/trainer", "ml") == SubjectRequest("Deployment", "ml", "trainer")
-    assert parse_subject("ml/trainer-0", "ml") == SubjectRequest("Pod", "ml", "trainer-0")
+    assert parse_subject("deploy/trainer", "ml") == Subject("Deployment", "ml", "trainer")
+    assert parse_subject("ml/trainer-0", "ml") == Subject("Pod", "ml", "trainer-0")
 
 
 def test_two_namespaces_that_differ_are_refused() -> None:
@@ -127,6 +127,7 @@ def test_a_name_that_nothing_is_near_is_simply_not_there(tmp_path: Path) -> None
     report = ask(tmp_path, cluster(pod("trainer-0")), "ml/qqq")
     assert codes(report) == ["not-found"]
     assert report.verdict.startswith('pods "qqq" not found')
+    assert commands(report) == ["pending -n ml", "kubectl -n ml get deployments,statefulsets,daemonsets,jobs"]
 
 
 def test_a_deployment_that_wants_no_pods_says_so(tmp_path: Path) -> None:

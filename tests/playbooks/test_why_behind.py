@@ -213,10 +213,6 @@ def test_a_tolerated_taint_drops_nothing(tmp_path: Path) -> None:
     assert codes(report) == ["waiting-for-retry"]
 
 
-def test_a_cordoned_node_is_told(tmp_path: Path) -> None:
-    assert "were unschedulable" in dropped(tmp_path, "1 node(s) were unschedulable", gpu_node(unschedulable=True))
-
-
 def test_a_node_that_is_not_ready_is_told_with_what_kubelet_says_and_before_other_taints(tmp_path: Path) -> None:
     words = "container runtime network not ready: cni plugin not initialized"
     sick = gpu_node("gpu-1", taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}])
@@ -238,6 +234,7 @@ def test_pressure_is_told_and_a_cordon_with_how_to_undo_it(tmp_path: Path) -> No
     assert "kubelet reports pressure (node.kubernetes.io/disk-pressure)" in verdict
     said = refused(none_of(1, "1 node(s) were unschedulable"))
     report = ask(tmp_path / "b", cluster(gpu_node(unschedulable=True), pod(said=said)))
+    assert "were unschedulable" in report.verdict
     assert commands(report) == ["kubectl describe node gpu-1", "kubectl uncordon gpu-1"]
 
 

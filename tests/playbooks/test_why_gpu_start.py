@@ -46,8 +46,9 @@ def test_a_device_that_no_cdi_file_names_is_told_from_what_the_container_waits_f
     assert "CDI" in cause(report).claim
 
 
-def test_a_back_off_does_not_hide_how_the_last_start_ended(tmp_path: Path) -> None:
-    statuses = container_status(state=BACK_OFF, lastState=ended(MISMATCH), restartCount=7)
+@pytest.mark.parametrize("reason", [{}, {"reason": "ContainerCannotRun"}], ids=["usual", "of another runtime"])
+def test_a_back_off_does_not_hide_how_the_last_start_ended(tmp_path: Path, reason: dict[str, str]) -> None:
+    statuses = container_status(state=BACK_OFF, lastState=ended(MISMATCH, **reason), restartCount=7)
     report = ask(tmp_path, cluster(placed(phase="Running", containerStatuses=statuses)))
     assert codes(report) == ["driver-not-loaded", "image-or-start-failure"]
     assert "upgraded" in cause(report).claim
@@ -83,12 +84,6 @@ def test_the_last_words_of_a_program_that_was_started_prove_nothing_and_are_not_
     report = ask(tmp_path, cluster(placed(phase=phase, containerStatuses=container_status(**states))))
     assert codes(report) == ["image-or-start-failure"]
     assert "hunter2" not in str(report)
-
-
-def test_the_words_of_a_runtime_that_could_not_start_a_container_count_by_each_reason(tmp_path: Path) -> None:
-    statuses = container_status(state=BACK_OFF, lastState=ended(MISMATCH, reason="ContainerCannotRun"))
-    report = ask(tmp_path, cluster(placed(phase="Running", containerStatuses=statuses)))
-    assert codes(report)[0] == "driver-not-loaded"
 
 
 def test_a_pod_that_is_not_restarted_is_told_by_how_it_ended(tmp_path: Path) -> None:
@@ -262,11 +257,6 @@ def test_kubelet_that_has_none_of_the_resource_left_refused_the_device(tmp_path:
     assert codes(report) == ["allocate-failed"]
 
 
-def test_kubelet_that_has_no_cpu_left_is_no_device_failure(tmp_path: Path) -> None:
-    report = report_on(tmp_path, placed(phase="Failed", reason="OutOfcpu", message="Pod was rejected: no cpu"))
-    assert codes(report) == ["image-or-start-failure"]
-
-
 def test_the_event_alone_tells_as_much(tmp_path: Path) -> None:
     waiting = placed(phase="Failed")
     refusal = event(waiting, "UnexpectedAdmissionError", REJECTED.format("device number not matched"))
@@ -334,18 +324,21 @@ def test_a_crashing_container_is_told_by_how_it_ended(tmp_path: Path) -> None:
     assert "container main exited with code 137 OOMKilled (CrashLoopBackOff)" in report.verdict
 
 
+@pytest.mark.parametrize(
+    ("reason", "why"),
+    [("Evicted", "The node was low on resource: memory."), ("OutOfcpu", "Pod was rejected: no cpu")],
+)
+def test_a_pod_that_kubelet_ended_is_told_by_its_message(tmp_path: Path, reason: str, why: str) -> None:
+    report = report_on(tmp_path, placed(phase="Failed", reason=reason, message=why))
+    assert codes(report) == ["image-or-start-failure"]
+    assert why in report.verdict
+
+
 def test_a_failed_pod_is_told_by_its_exit_code(tmp_path: Path) -> None:
     statuses = container_status(state={"terminated": {"exitCode": 3, "reason": "Error"}})
     report = report_on(tmp_path, placed(phase="Failed", containerStatuses=statuses))
     assert codes(report) == ["image-or-start-failure"]
     assert "container main exited with code 3" in report.verdict
-
-
-def test_an_evicted_pod_is_told_by_its_message(tmp_path: Path) -> None:
-    why = "The node was low on resource: memory."
-    report = report_on(tmp_path, placed(phase="Failed", reason="Evicted", message=why))
-    assert codes(report) == ["image-or-start-failure"]
-    assert why in report.verdict
 
 
 def test_a_pod_that_is_just_starting_is_well(tmp_path: Path) -> None:

@@ -397,11 +397,6 @@ def test_an_error_of_the_filter_is_not_taken_for_a_refused_bind(tmp_path: Path) 
     assert words in cause(report).claim
 
 
-def test_the_same_words_without_an_event_of_the_filter_are_a_refused_bind(tmp_path: Path) -> None:
-    report = ask(tmp_path, [*healthy(), gpu_node(), pod(said=bind_error("nodes not found"))])
-    assert codes(report)[0] == "binding-failed"
-
-
 def test_volumes_that_kube_scheduler_cannot_bind_are_not_blamed_on_hami(tmp_path: Path) -> None:
     words = 'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded'
     report = ask(tmp_path, [*healthy(), gpu_node(), pod(said=bind_error(words))])

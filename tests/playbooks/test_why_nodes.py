@@ -109,6 +109,7 @@ def test_kubelet_that_offers_no_cards_costs_the_node_its_cards(tmp_path: Path, v
     silent = gpu_node(allocatable={"nvidia.com/gpu": "0"}, annotations={HANDSHAKE: f"Requesting_{LONG_AGO}"})
     found = unregistered(tmp_path, silent, version)
     assert "allocatable is 0" in found.claim
+    assert any(proof.quote == "0" and "allocatable" in proof.command for proof in found.evidence)
 
 
 @pytest.mark.parametrize("version", ["2.6.1", "2.7.1"])
@@ -257,11 +258,6 @@ def test_an_unhealthy_card(tmp_path: Path) -> None:
     report = refusal(tmp_path, "1/1 CardNotHealth", pod(), gpu_node("gpu-1", card("GPU-gpu-1", health=False)))
     assert codes(report) == ["card-not-healthy"]
     assert commands(report) == ["nodes gpu-1", "gpus --node gpu-1"]
-
-
-def test_a_cordoned_card(tmp_path: Path) -> None:
-    cordoned = gpu_node(annotations={"hami.io/device-cordon": "GPU-gpu-1"})
-    assert codes(refusal(tmp_path, "1/1 CardCordoned", pod(), cordoned)) == ["card-cordoned"]
 
 
 def test_a_type_that_no_card_has(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from bot.report import Report
 from tests.playbooks.offered_support import DEVICES
 from tests.playbooks.status_support import CONFIG, scheduler_config
 from tests.playbooks.world import (
-    HANDSHAKE,
     Object,
     ask,
     card,
@@ -303,6 +302,7 @@ def cordoned(*uuids: str) -> Object:
 def test_a_cordoned_card_comes_with_how_to_uncordon_it_after_who_did(tmp_path: Path) -> None:
     waits = pod(said=refused(none_of(1, "1 1/1 CardCordoned")))
     report = ask(tmp_path, cluster(cordoned("GPU-0"), waits))
+    assert codes(report) == ["card-cordoned"]
     look, undo = cause(report).next_actions[:2]
     assert look.command == "kubectl get node gpu-1 -o yaml --show-managed-fields"
     assert (undo.command, undo.changes_cluster) == (f"kubectl annotate node gpu-1 {CORDON}-", True)
@@ -316,26 +316,12 @@ def test_of_several_cordoned_cards_one_is_uncordoned_and_the_others_stay(tmp_pat
     assert "GPU-0" in undo.label
 
 
-def test_a_name_that_nothing_has_leads_to_the_pods_that_wait(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(gpu_node()), "ml/nosuch")
-    assert codes(report) == ["not-found"]
-    assert commands(report) == ["pending -n ml", "kubectl -n ml get deployments,statefulsets,daemonsets,jobs"]
-
-
 def test_a_node_that_was_taken_for_a_pod_is_called_a_node(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node()), "gpu-1")
     assert codes(report) == ["not-found"]
     assert report.verdict == "gpu-1 is a node, not a pod."
     assert commands(report)[0] == "nodes gpu-1"
     assert quotes(report) == ["gpu-1"]
-
-
-def test_cards_that_kubelet_does_not_offer_are_proven_by_what_it_offers(tmp_path: Path) -> None:
-    one = chosen(card(), annotations={HANDSHAKE: "Requesting_2026-11-20 01:02:03"})
-    one["status"]["allocatable"]["nvidia.com/gpu"] = "0"
-    report = ask(tmp_path, cluster(one, pod(said=refused(none_of(1, "1 node unregistered")))))
-    assert "allocatable is 0" in report.verdict
-    assert any(proof.quote == "0" and "allocatable" in proof.command for proof in cause(report).evidence)
 
 
 def test_an_answer_about_a_pod_whose_name_was_typed_in_part_names_it_first(tmp_path: Path) -> None:

@@ -153,13 +153,9 @@ def test_a_quota_that_has_room_now_may_just_have_been_raised(tmp_path: Path) -> 
     assert codes(report) == ["waiting-for-retry"]
 
 
-def test_one_refusal_is_retried(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(gpu_node(), *refused_again(first=60, last=60, count=1)))
-    assert codes(report) == ["waiting-for-retry"]
-
-
-def test_a_burst_of_attempts_is_one_refusal(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(gpu_node(), *refused_again(first=70, last=60, count=3)))
+@pytest.mark.parametrize(("first", "count"), [(60, 1), (70, 3)], ids=["once", "in a burst of attempts"])
+def test_one_refusal_is_retried(tmp_path: Path, first: float, count: int) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), *refused_again(first=first, last=60, count=count)))
     assert codes(report) == ["waiting-for-retry"]
 
 

@@ -72,14 +72,6 @@ def test_an_unhealthy_card_is_named_where_it_is_registered(tmp_path: Path) -> No
     assert any("hami\\.io/node-dcu-register" in proof.command for proof in cause(report).evidence)
 
 
-def test_a_soft_pod_needs_a_node_that_is_set_up_for_it(tmp_path: Path) -> None:
-    asked = {"huawei.com/Ascend910B3": "1", "huawei.com/Ascend910B3-memory": "16384"}
-    soft = {"annotations": {"huawei.com/vnpu-mode": "hami-core"}}
-    report = why(tmp_path, asked, "1 1/1 ModeNotFit", npus("npu-1"), **soft)
-    assert codes(report)[0] == "mode-not-fit"
-    assert "hami-core" in quotes(report)
-
-
 def test_a_register_annotation_that_cannot_be_read_is_the_vendor_s(tmp_path: Path) -> None:
     broken = node("dcu-1", {"hami.io/node-dcu-register": "abc:"}, allocatable={DCU: "4"})
     report = why(tmp_path, {DCU: "1"}, "1 node unregistered", broken)

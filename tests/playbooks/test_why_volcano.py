@@ -58,6 +58,77 @@ def test_volcano_s_words_are_quoted_and_explained(tmp_path: Path, words: str, me
     assert not any("nvidia.com/gpu" in action.label for action in cause(report).next_actions)
 
 
+def volcanos(limits: Object | None = None, scheduler: str = "volcano", **fields: object) -> Object:
+    return pod(limits=vgpu() if limits is None else limits, schedulerName=scheduler, **fields)
+
+
+def others(scheduler: str = "default-scheduler", **fields: object) -> Object:
+    """A pod for HAMi's resources that another scheduler has."""
+    return pod(schedulerName=scheduler, **fields)
+
+
+UNKNOWN, NO_VGPU = "3 a plugin of the year 2031 said no", "1 Insufficient volcano.sh/vgpu-number"
+HAMIS = volcanos(gpu(memory=1000), said=unavailable("3 Insufficient nvidia.com/gpumem"))
+BOTH_MODES = volcanos({"volcano.sh/gpu-memory": "1000"} | vgpu())
+BY_WEBHOOK = others(containers=[container(gpu(), securityContext={"privileged": True})])
+SIDECAR = container(name="sidecar", securityContext={"privileged": True})
+NO_CPU = others(limits={}, said=refused(none_of(1, "1 Insufficient cpu")))
+DOWN = scheduler(statuses=[], replicas=0)
+VOLCANO, BYPASSED, NO_REQUEST = ["volcano-scheduled"], ["webhook-bypassed"], ["no-device-request"]
+WHOSE: dict[str, tuple[list[Object], list[str], str]] = {
+    "Volcano's words that nobody knows": (cluster(volcanos(said=unavailable(UNKNOWN))), VOLCANO, UNKNOWN[2:]),
+    "Volcano's though it asks for nothing": (cluster(volcanos({})), VOLCANO, ""),
+    "Volcano's by its PodGroup": (cluster(volcanos(scheduler="batch-volcano", annotations=GROUP)), VOLCANO, ""),
+    "Volcano's resources under the default scheduler": (
+        cluster(gpu_node(), volcanos(scheduler="default-scheduler", said=unavailable(NO_VGPU))),
+        VOLCANO,
+        "its scheduler is default-scheduler",
+    ),
+    "Volcano's resources under HAMi's scheduler": (
+        cluster(gpu_node(), volcanos(scheduler="hami-scheduler", said=unavailable(NO_VGPU))),
+        VOLCANO,
+        "its scheduler is hami-scheduler",
+    ),
+    "HAMi 2.6's resources under Volcano": (cluster(HAMIS, version="2.6.1"), VOLCANO, "which only hami-scheduler hands"),
+    "HAMi's resources under Volcano": (cluster(HAMIS), VOLCANO, "which only hami-scheduler hands out"),
+    "both modes of Volcano's GPU sharing": (cluster(BOTH_MODES), VOLCANO, "the two modes cannot be mixed"),
+    **{
+        f"HAMi's scheduler misspelt {name}": (cluster(gpu_node(), others(name)), ["wrong-scheduler"], name)
+        for name in ("hami-schedulr", "hmai-scheduler", "ham-scheduler", "hami_scheduler", "hami")
+    },
+    "an empty scheduler name": (cluster(others("")), BYPASSED, ""),
+    **{
+        f"a privileged container in {version}": (cluster(BY_WEBHOOK, version=version), BYPASSED, "is privileged")
+        for version in ("2.6.1", "2.9.0")
+    },
+    "a privileged container in 2.10": (cluster(BY_WEBHOOK), BYPASSED, "webhook missed it"),
+    "a privileged sidecar": (
+        cluster(others(containers=[container(gpu()), SIDECAR]), version="2.9.0"),
+        BYPASSED,
+        "webhook missed it",
+    ),
+    "a label that turns the webhook off": (
+        cluster(others(labels={"hami.io/webhook": "ignore"})),
+        BYPASSED,
+        "hami.io/webhook=ignore",
+    ),
+    "no request": (cluster(gpu_node(), pod(limits={})), NO_REQUEST, "nvidia.com/gpu"),
+    "memory without a count": (cluster(gpu_node(), pod(limits={"nvidia.com/gpumem": "1000"})), NO_REQUEST, ""),
+    "first what Kubernetes says": (cluster(gpu_node(), NO_CPU), ["kubernetes-filter", *NO_REQUEST], "Insufficient cpu"),
+    "no concern of a HAMi that is down": ([*DOWN, gpu_node(), NO_CPU], ["kubernetes-filter", *NO_REQUEST], ""),
+    "first that HAMi is down": ([*DOWN, gpu_node(), pod(limits={})], ["scheduler-down", *NO_REQUEST], ""),
+}
+
+
+@pytest.mark.parametrize(("objects", "told", "said"), WHOSE.values(), ids=WHOSE)
+def test_whose_a_pod_is_and_what_it_asks_for_is_told_before_all_else(
+    tmp_path: Path, objects: list[Object], told: list[str], said: str
+) -> None:
+    report = ask(tmp_path, objects)
+    assert codes(report) == told
+    assert said in report.verdict
+
+
 NO_NVML = "I1121 04:10:01.200000       1 main.go:122] Failed to initialize NVML: could not load NVML library."
 STARTED = (
     "I1121 04:20:01.200000       1 server.go:260] Registered device plugin for 'volcano.sh/vgpu-number' with Kubelet"
@@ -92,13 +163,6 @@ def test_a_volcano_plugin_that_registered_since_is_not_blamed(tmp_path: Path) ->
     assert "does not work" not in cause(asked_with(tmp_path, f"{NO_NVML}\n{STARTED}")).claim
 
 
-def test_words_that_nobody_knows_are_quoted_as_they_are(tmp_path: Path) -> None:
-    said = unavailable("3 a plugin of the year 2031 said no")
-    report = ask(tmp_path, cluster(pod(limits=vgpu(), schedulerName="vc-scheduler", said=said)))
-    assert codes(report) == ["volcano-scheduled"]
-    assert "a plugin of the year 2031 said no" in report.verdict
-
-
 def test_a_pod_group_that_the_queue_has_no_room_for_explains_its_pod(tmp_path: Path) -> None:
     one = pod(limits=vgpu(), schedulerName="volcano", annotations=GROUP)
     group = {"kind": "PodGroup", "metadata": {"name": "podgroup-1", "namespace": "ml", "uid": "uid-group"}}
@@ -116,41 +180,9 @@ def test_a_pod_of_which_volcano_said_nothing_is_still_volcano_s(tmp_path: Path) 
     assert "kubectl get pods -A -l app=volcano-scheduler" in commands(report)
 
 
-def test_a_volcano_pod_without_devices_is_not_told_that_it_needs_any(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(pod(limits={}, schedulerName="volcano")))
-    assert codes(report) == ["volcano-scheduled"]
-
-
-def test_a_scheduler_of_another_name_is_volcano_s_by_the_pod_group(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(pod(limits=vgpu(), schedulerName="batch-volcano", annotations=GROUP)))
-    assert codes(report) == ["volcano-scheduled"]
-
-
 def test_a_pod_group_alone_takes_no_pod_from_hami(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node(), pod(annotations=GROUP)))
     assert "volcano-scheduled" not in codes(report)
-
-
-@pytest.mark.parametrize("scheduler", ["default-scheduler", "hami-scheduler"])
-def test_volcano_s_resources_under_another_scheduler_need_volcano(tmp_path: Path, scheduler: str) -> None:
-    said = refused("0/1 nodes are available: 1 Insufficient volcano.sh/vgpu-number.")
-    report = ask(tmp_path, cluster(gpu_node(), pod(limits=vgpu(), schedulerName=scheduler, said=said)))
-    assert codes(report) == ["volcano-scheduled"]
-    assert f"its scheduler is {scheduler}" in report.verdict
-
-
-@pytest.mark.parametrize("version", ["2.6.1", "2.10.0"])
-def test_hami_s_resources_under_volcano_are_told_apart(tmp_path: Path, version: str) -> None:
-    one = pod(limits=gpu(memory=1000), schedulerName="volcano", said=unavailable("3 Insufficient nvidia.com/gpumem"))
-    report = ask(tmp_path, cluster(one, version=version))
-    assert codes(report) == ["volcano-scheduled"]
-    assert "which only hami-scheduler hands out" in report.verdict
-
-
-def test_the_two_modes_of_volcano_s_gpu_sharing_cannot_be_mixed(tmp_path: Path) -> None:
-    limits = {"volcano.sh/gpu-memory": "1000"} | vgpu()
-    report = ask(tmp_path, cluster(pod(limits=limits, schedulerName="volcano")))
-    assert "the two modes cannot be mixed" in report.verdict
 
 
 def test_events_that_cannot_be_read_leave_volcano_s_condition(tmp_path: Path) -> None:
@@ -312,6 +344,7 @@ def test_a_gated_pod_was_not_tried_whatever_else_is_wrong_with_it(tmp_path: Path
     report = ask(tmp_path, cluster(gpu_node(), gated))
     assert codes(report) == ["scheduling-gated"]
     assert "kueue.x-k8s.io/admission" in report.verdict
+    assert "Kueue has not admitted the pod" in report.verdict
 
 
 # ------------------------------------------------------------------------------------------ other schedulers
@@ -330,16 +363,6 @@ def test_a_pod_of_another_scheduler_is_left_to_it_with_its_words_and_no_advice(
     assert said["message"] in quotes(report)
 
 
-@pytest.mark.parametrize("scheduler", ["hami-schedulr", "hmai-scheduler", "ham-scheduler", "hami_scheduler", "hami"])
-def test_a_misspelt_name_of_hami_s_scheduler_is_nobody_else_s(tmp_path: Path, scheduler: str) -> None:
-    assert codes(ask(tmp_path, cluster(gpu_node(), pod(schedulerName=scheduler)))) == ["wrong-scheduler"]
-
-
-def test_a_pod_that_waits_for_kueue_is_told_as_kueue_s(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(gpu_node(), pod(schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])))
-    assert "Kueue has not admitted the pod" in report.verdict
-
-
 def test_a_pod_left_to_the_default_scheduler_was_missed_by_the_webhook(tmp_path: Path) -> None:
     said = refused(none_of(3, "3 Insufficient nvidia.com/gpumem"))
     report = ask(tmp_path, cluster(gpu_node(), pod(schedulerName="default-scheduler", said=said)))
@@ -348,48 +371,11 @@ def test_a_pod_left_to_the_default_scheduler_was_missed_by_the_webhook(tmp_path:
     assert any(action.changes_cluster for action in cause(report).next_actions)
 
 
-def test_an_empty_scheduler_name_is_the_default_scheduler_s(tmp_path: Path) -> None:
-    assert codes(ask(tmp_path, cluster(pod(schedulerName="")))) == ["webhook-bypassed"]
-
-
-@pytest.mark.parametrize("version", ["2.6.1", "2.9.0"])
-def test_up_to_2_9_the_webhook_skips_a_privileged_container(tmp_path: Path, version: str) -> None:
-    privileged = container(gpu(), securityContext={"privileged": True})
-    report = ask(tmp_path, cluster(pod(schedulerName="default-scheduler", containers=[privileged]), version=version))
-    assert "is privileged" in report.verdict
-
-
-def test_a_privileged_sidecar_does_not_explain_why_the_webhook_missed_the_pod(tmp_path: Path) -> None:
-    sidecar = container(name="sidecar", securityContext={"privileged": True})
-    bypassed = pod(schedulerName="default-scheduler", containers=[container(gpu()), sidecar])
-    report = ask(tmp_path, cluster(bypassed, version="2.9.0"))
-    assert codes(report) == ["webhook-bypassed"]
-    assert "privileged" not in report.verdict
-
-
-def test_since_2_10_a_privileged_pod_would_have_been_denied_so_the_webhook_missed_it(tmp_path: Path) -> None:
-    privileged = container(gpu(), securityContext={"privileged": True})
-    report = ask(tmp_path, cluster(pod(schedulerName="default-scheduler", containers=[privileged])))
-    assert "webhook missed it" in report.verdict
-
-
-def test_a_pod_whose_label_turns_the_webhook_off_is_told_so(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(pod(schedulerName="default-scheduler", labels={"hami.io/webhook": "ignore"})))
-    assert codes(report) == ["webhook-bypassed"]
-    assert "hami.io/webhook=ignore" in report.verdict
-
-
 def test_where_hami_is_told_to_leave_the_default_scheduler_alone_the_pod_must_name_hami_s(tmp_path: Path) -> None:
     install = scheduler(flags=["--force-overwrite-default-scheduler=false"])
     report = ask(tmp_path, [*install, pod(schedulerName="default-scheduler")])
     assert codes(report) == ["wrong-scheduler"]
     assert "Set spec.schedulerName: hami-scheduler (now default-scheduler)" in cause(report).next_actions[0].label
-
-
-def test_a_misspelt_scheduler_name_gets_no_event_at_all_and_is_still_found(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(gpu_node(), pod(schedulerName="hami-schedulr")))
-    assert codes(report) == ["wrong-scheduler"]
-    assert "hami-schedulr" in report.verdict
 
 
 def test_where_hami_could_not_be_read_another_scheduler_is_only_suspected(tmp_path: Path) -> None:
@@ -401,42 +387,12 @@ def test_where_hami_could_not_be_read_another_scheduler_is_only_suspected(tmp_pa
 # ------------------------------------------------------------------------------------------- no request
 
 
-def test_a_pod_that_asks_for_no_card_is_told_so(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(gpu_node(), pod(limits={})))
-    assert codes(report) == ["no-device-request"]
-    assert "nvidia.com/gpu" in report.verdict
-
-
-def test_what_kubernetes_itself_says_of_a_pod_without_a_request_comes_first(tmp_path: Path) -> None:
-    said = refused(none_of(1, "1 Insufficient cpu"))
-    report = ask(tmp_path, cluster(gpu_node(), pod(limits={}, schedulerName="default-scheduler", said=said)))
-    assert codes(report) == ["kubernetes-filter", "no-device-request"]
-    assert "Insufficient cpu" in report.verdict
-
-
-def test_hami_being_down_does_not_explain_a_pod_that_has_nothing_to_do_with_it(tmp_path: Path) -> None:
-    said = refused(none_of(1, "1 Insufficient cpu"))
-    install = scheduler(statuses=[], replicas=0)
-    report = ask(tmp_path, [*install, gpu_node(), pod(limits={}, schedulerName="default-scheduler", said=said)])
-    assert codes(report) == ["kubernetes-filter", "no-device-request"]
-
-
-def test_hami_being_down_holds_a_pod_that_is_hami_s_to_schedule_even_without_a_request(tmp_path: Path) -> None:
-    report = ask(tmp_path, [*scheduler(statuses=[], replicas=0), gpu_node(), pod(limits={})])
-    assert codes(report) == ["scheduler-down", "no-device-request"]
-
-
 def test_an_amount_with_a_suffix_is_no_request_to_2_10_and_a_huge_one_before(tmp_path: Path) -> None:
     asks = pod(limits=gpu(memory="5Gi"))
     report = ask(tmp_path / "new", cluster(gpu_node(), asks))
     assert codes(report) == ["no-device-request"]
     assert "nvidia.com/gpumem: 5Gi" in report.verdict
     assert codes(ask(tmp_path / "old", cluster(gpu_node(), asks, version="2.9.0")))[0] == "impossible-anywhere"
-
-
-def test_memory_without_a_count_that_the_webhook_did_not_complete_is_no_request(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(gpu_node(), pod(limits={"nvidia.com/gpumem": "1000"})))
-    assert codes(report) == ["no-device-request"]
 
 
 # ---------------------------------------------------------------------------------------- going away

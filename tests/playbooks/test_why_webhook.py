@@ -49,15 +49,6 @@ def hooked(objects: Sequence[Object], policy: str = "Ignore", **client: Any) -> 
     return [*without(list(objects), "MutatingWebhookConfiguration"), webhook(policy, **client)]
 
 
-def selecting(which: str, **wanted: Any) -> list[Object]:
-    """A healthy installation whose webhook has another selector."""
-
-    def change(one: Object) -> None:
-        one["webhooks"][0][which] = wanted
-
-    return changed(healthy(), "MutatingWebhookConfiguration", change)
-
-
 def nobody_answers(policy: str = "Ignore") -> list[Object]:
     return [*without(hooked(healthy(), policy), "EndpointSlice"), endpoints()]
 
@@ -70,6 +61,77 @@ def after(one: Object) -> list[str]:
     return ["allocate-failed"] if one["status"]["phase"] == "Failed" else []
 
 
+def hook(**fields: Any) -> list[Object]:
+    """A healthy installation whose webhook has other fields."""
+    return changed(healthy(), "MutatingWebhookConfiguration", lambda one: one["webhooks"][0].update(fields))
+
+
+def calling(**service: Any) -> list[Object]:
+    return hooked(healthy(), service={"namespace": "hami-system", "name": "hami-scheduler", **service})
+
+
+def sending_to(port: int | str) -> list[Object]:
+    """A healthy installation whose Service sends requests to another port."""
+    return changed(healthy(), "Service", lambda one: one["spec"]["ports"][0].update(targetPort=port))
+
+
+OLD = {"app.kubernetes.io/component": "hami-scheduler", "release": "old"}
+SELECTS_OLD = changed(nobody_answers(), "Service", lambda one: one["spec"].update(selector=OLD))
+SERVICE_GONE = without(without(healthy(), "Service"), "EndpointSlice")
+HOOK_GONE = without(healthy(), "MutatingWebhookConfiguration")
+YOUNG = changed(
+    healthy(), "MutatingWebhookConfiguration", lambda one: one["metadata"].update(creationTimestamp=ago(30))
+)
+DOWN = [*without(healthy(statuses=({"phase": "Pending"},)), "EndpointSlice"), endpoints()]
+NOT_ML = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "ml"]}
+WHITELIST, LABELLED = {"matchExpressions": [NOT_ML]}, {"matchLabels": {"gpu-sharing": "on"}}
+WITH_TEAM = {"matchExpressions": [{"key": "team", "operator": "Exists"}]}
+OPTS_OUT = bypassed(labels={"hami.io/webhook": "ignore"})
+PRIVILEGED = refused_on_the_node(containers=[container(gpu(), securityContext={"privileged": True})])
+IN_INIT = bypassed(containers=[container()], initContainers=[container(gpu(), name="init")])
+STATIC = refused_on_the_node(annotations={"kubernetes.io/config.mirror": "1"})
+PAST, REFUSED = ["webhook-bypassed"], ["webhook-bypassed", "allocate-failed"]
+UNREACHED = ["webhook-unreachable", *PAST]
+WHYS: dict[str, tuple[list[Object], Object, list[str], str]] = {
+    "a Service that selects no pod": (
+        SELECTS_OLD,
+        bypassed(),
+        UNREACHED,
+        "selects release=old, which no scheduler pod has",
+    ),
+    "a Service that is gone": (SERVICE_GONE, bypassed(), UNREACHED, "does not exist"),
+    "a wrong port": (calling(port=8443), bypassed(), UNREACHED, "it calls port 8443"),
+    "a wrong path": (calling(port=443, path="/mutate"), bypassed(), UNREACHED, "it calls the path /mutate"),
+    "a port where HAMi does not listen": (sending_to(9443), bypassed(), UNREACHED, "port 9443, HAMi listens on 443"),
+    "no fault: a port by its name": (sending_to("https"), bypassed(), PAST, ""),
+    "a webhook that is not registered": (HOOK_GONE, bypassed(), ["webhook-missing", *PAST], ""),
+    "first the scheduler that is down": (DOWN, bypassed(), ["scheduler-down", *UNREACHED], ""),
+    "a namespace that a list leaves out": (
+        hook(namespaceSelector=WHITELIST),
+        bypassed(),
+        PAST,
+        "leaves out namespace ml (kubernetes.io/metadata.name=ml)",
+    ),
+    "a namespace without the label": (hook(namespaceSelector=LABELLED), bypassed(), PAST, "(gpu-sharing)"),
+    "a pod without the label": (hook(objectSelector=WITH_TEAM), bypassed(), PAST, "objectSelector (team)"),
+    "a pod that is older than the webhook": (YOUNG, bypassed(), PAST, "older than HAMi's webhook"),
+    "a privileged container before 2.10": (healthy("2.9.0"), PRIVILEGED, REFUSED, "is privileged"),
+    "init containers before 2.10": (healthy("2.9.0"), IN_INIT, PAST, "Only an init container requests nvidia.com/gpu"),
+    "a static pod": (healthy(), STATIC, REFUSED, "static pod"),
+    "first the pod's own label": (nobody_answers(), OPTS_OUT, [*PAST, "webhook-unreachable"], ""),
+}
+
+
+@pytest.mark.parametrize(("objects", "one", "told", "said"), WHYS.values(), ids=WHYS)
+def test_why_hami_missed_the_pod_is_told_by_what_is_wrong_with_its_webhook_or_the_pod(
+    tmp_path: Path, objects: list[Object], one: Object, told: list[str], said: str
+) -> None:
+    report = ask(tmp_path, [*objects, namespace(), one])
+    assert codes(report) == told
+    assert said in cause(report).claim
+    assert objects is not SELECTS_OLD or "old" in quotes(report)
+
+
 # --------------------------------------------------------------------------------------- the webhook's own faults
 
 
@@ -79,51 +141,6 @@ def test_a_webhook_without_an_endpoint_is_why_hami_missed_the_pod(tmp_path: Path
     assert codes(report) == ["webhook-unreachable", "webhook-bypassed", *after(one)]
     assert "bypass HAMi" in cause(report).claim
     assert cause(report).confidence == "confirmed"
-
-
-def test_a_service_that_selects_no_scheduler_pod_is_told_which_label_is_wrong(tmp_path: Path) -> None:
-    def change(service: Object) -> None:
-        service["spec"]["selector"] = {"app.kubernetes.io/component": "hami-scheduler", "release": "old"}
-
-    objects = changed(nobody_answers(), "Service", change)
-    report = ask(tmp_path, [*objects, namespace(), bypassed()])
-    assert "selects release=old, which no scheduler pod has" in cause(report).claim
-    assert "old" in quotes(report)
-
-
-def test_a_webhook_whose_service_is_gone_is_why(tmp_path: Path) -> None:
-    objects = without(without(healthy(), "Service"), "EndpointSlice")
-    report = ask(tmp_path, [*objects, namespace(), bypassed()])
-    assert codes(report) == ["webhook-unreachable", "webhook-bypassed"]
-    assert "does not exist" in cause(report).claim
-
-
-@pytest.mark.parametrize(
-    ("client", "said"),
-    [({"port": 8443}, "it calls port 8443"), ({"port": 443, "path": "/mutate"}, "it calls the path /mutate")],
-)
-def test_a_webhook_that_calls_a_wrong_port_or_path_reaches_nobody(tmp_path: Path, client: Object, said: str) -> None:
-    objects = hooked(healthy(), service={"namespace": "hami-system", "name": "hami-scheduler", **client})
-    report = ask(tmp_path, [*objects, namespace(), bypassed()])
-    assert codes(report) == ["webhook-unreachable", "webhook-bypassed"]
-    assert said in cause(report).claim
-
-
-def test_a_service_that_sends_requests_to_a_port_where_hami_does_not_listen_reaches_nobody(tmp_path: Path) -> None:
-    def change(service: Object) -> None:
-        service["spec"]["ports"][0]["targetPort"] = 9443
-
-    report = ask(tmp_path, [*changed(healthy(), "Service", change), namespace(), bypassed()])
-    assert codes(report) == ["webhook-unreachable", "webhook-bypassed"]
-    assert "port 9443, HAMi listens on 443" in cause(report).claim
-
-
-def test_a_service_whose_port_is_named_is_not_judged_by_its_number(tmp_path: Path) -> None:
-    def change(service: Object) -> None:
-        service["spec"]["ports"][0]["targetPort"] = "https"
-
-    report = ask(tmp_path, [*changed(healthy(), "Service", change), namespace(), bypassed()])
-    assert codes(report) == ["webhook-bypassed"]
 
 
 @BOTH
@@ -151,18 +168,6 @@ def test_a_rejected_certificate_is_only_suspected_when_the_pod_was_created_at_an
 )
 def test_other_handshakes_that_ended_are_no_fault_of_the_certificate(tmp_path: Path, line: str) -> None:
     assert codes(ask(tmp_path, [*healthy(), namespace(), bypassed()], logs=line)) == ["webhook-bypassed"]
-
-
-def test_a_webhook_that_is_not_registered_is_why(tmp_path: Path) -> None:
-    objects = without(healthy(), "MutatingWebhookConfiguration")
-    report = ask(tmp_path, [*objects, namespace(), bypassed()])
-    assert codes(report) == ["webhook-missing", "webhook-bypassed"]
-
-
-def test_a_scheduler_that_is_down_comes_before_its_webhook(tmp_path: Path) -> None:
-    objects = [*without(healthy(statuses=({"phase": "Pending"},)), "EndpointSlice"), endpoints()]
-    report = ask(tmp_path, [*objects, namespace(), bypassed()])
-    assert codes(report) == ["scheduler-down", "webhook-unreachable", "webhook-bypassed"]
 
 
 def api_server_log(why: str, at: str) -> str:
@@ -248,63 +253,12 @@ def test_a_namespace_that_the_webhook_leaves_out_is_named(tmp_path: Path, one: O
     assert commands(report)[0] == "kubectl label namespace ml hami.io/webhook-"
 
 
-def test_a_namespace_of_the_whitelist_is_named(tmp_path: Path) -> None:
-    leaves_out = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "ml"]}
-    objects = selecting("namespaceSelector", matchExpressions=[leaves_out])
-    report = ask(tmp_path, [*objects, namespace(), bypassed()])
-    assert "leaves out namespace ml (kubernetes.io/metadata.name=ml)" in cause(report).claim
-
-
-def test_a_namespace_without_the_label_that_the_webhook_wants_is_named(tmp_path: Path) -> None:
-    objects = selecting("namespaceSelector", matchLabels={"gpu-sharing": "on"})
-    report = ask(tmp_path, [*objects, namespace(), bypassed()])
-    assert codes(report) == ["webhook-bypassed"]
-    assert "(gpu-sharing)" in cause(report).claim
-
-
 @BOTH
 def test_a_label_of_the_pod_that_opts_out_is_named(tmp_path: Path, one: Object) -> None:
     one = one | {"metadata": one["metadata"] | {"labels": {"hami.io/webhook": "ignore"}}}
     report = ask(tmp_path, [*healthy(), namespace(), one])
     assert codes(report) == ["webhook-bypassed", *after(one)]
     assert "hami.io/webhook=ignore" in cause(report).claim
-
-
-def test_a_pod_without_the_label_that_the_webhook_wants_is_named(tmp_path: Path) -> None:
-    wants = {"key": "team", "operator": "Exists"}
-    objects = selecting("objectSelector", matchExpressions=[wants])
-    report = ask(tmp_path, [*objects, namespace(), bypassed()])
-    assert "objectSelector (team)" in cause(report).claim
-
-
-def test_a_pod_that_is_older_than_the_webhook_only_needs_to_be_recreated(tmp_path: Path) -> None:
-    def change(one: Object) -> None:
-        one["metadata"]["creationTimestamp"] = ago(30)
-
-    objects = changed(healthy(), "MutatingWebhookConfiguration", change)
-    report = ask(tmp_path, [*objects, namespace(), bypassed()])
-    assert codes(report) == ["webhook-bypassed"]
-    assert "older than HAMi's webhook" in cause(report).claim
-
-
-def test_a_privileged_pod_before_2_10_is_named_before_its_refusal(tmp_path: Path) -> None:
-    privileged = container(gpu(), securityContext={"privileged": True})
-    report = ask(tmp_path, [*healthy("2.9.0"), namespace(), refused_on_the_node(containers=[privileged])])
-    assert codes(report) == ["webhook-bypassed", "allocate-failed"]
-    assert "is privileged" in cause(report).claim
-
-
-def test_a_request_of_an_init_container_alone_is_not_seen_before_2_10(tmp_path: Path) -> None:
-    one = bypassed(containers=[container()], initContainers=[container(gpu(), name="init")])
-    report = ask(tmp_path, [*healthy("2.9.0"), namespace(), one])
-    assert "Only an init container requests nvidia.com/gpu" in cause(report).claim
-
-
-def test_a_static_pod_never_passes_the_webhook(tmp_path: Path) -> None:
-    one = refused_on_the_node(annotations={"kubernetes.io/config.mirror": "1"})
-    report = ask(tmp_path, [*healthy(), namespace(), one])
-    assert codes(report) == ["webhook-bypassed", "allocate-failed"]
-    assert "static pod" in cause(report).claim
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "DaemonSet", "Job"])
@@ -314,11 +268,6 @@ def test_a_template_that_names_the_node_is_named(tmp_path: Path, kind: str) -> N
     report = ask(tmp_path, [*healthy(), namespace(), maker, refused_on_the_node(owner=maker)])
     assert codes(report) == ["webhook-bypassed", "allocate-failed"]
     assert "names its own node" in cause(report).claim
-
-
-def test_a_pod_s_own_reason_comes_before_a_fault_of_the_webhook(tmp_path: Path) -> None:
-    one = bypassed(labels={"hami.io/webhook": "ignore"})
-    assert codes(ask(tmp_path, [*nobody_answers(), namespace(), one])) == ["webhook-bypassed", "webhook-unreachable"]
 
 
 def test_a_scheduler_that_became_ready_after_the_pod_was_created_is_suspected(tmp_path: Path) -> None:

@@ -257,6 +257,7 @@ def test_a_soft_split_needs_a_node_that_is_set_up_for_it(tmp_path: Path) -> None
     assert cause(report).claim == (
         "npu-1: not set up for the soft split that the pod asks for (huawei.com/vnpu-mode: hami-core)."
     )
+    assert "hami-core" in quotes(report)
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,12 @@ from playbooks.gather.webhook import (
 from playbooks.quotes import kubectl, of_logged, of_object
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.scenes.cluster import InstallScene, WebhookScene
+from playbooks.scenes.cluster import InstallScene
+from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
+from playbooks.scenes.waiting_pod import PodScene
 
+WebhookScene = InstallScene | PodScene | PlacedScene | AbsentScene
+"""A scene in which HAMi's webhook may have been read."""
 KIND = "MutatingWebhookConfiguration"
 FAIL = "Fail"
 CERTIFICATE_FLAG = "cert_file"
@@ -107,7 +111,7 @@ _OTHER_CA = "signed by unknown authority"
 _CERTIFICATE_WORDS = re.compile(r"x509|\btls: |certificate")
 
 
-class Asked(NamedTuple):
+class WebhookQuestion(NamedTuple):
     """The scene in which the webhook was read, and for what: for a pod that was `created` then, or the whole cluster.
 
     `shown` is the evidence, by code, that proves a fault in the pod's own case.
@@ -155,7 +159,7 @@ def rejections(scene: WebhookScene) -> list[RejectionLine]:
     return found
 
 
-def rejected(asked: Asked, hook: Hook, lines: Sequence[RejectionLine]) -> Finding:
+def rejected(asked: WebhookQuestion, hook: Hook, lines: Sequence[RejectionLine]) -> Finding:
     """The finding that a client rejects the certificate: only suspected, as the log does not say who the client is."""
     key = "webhook-untrusted.rejected-fail" if fails(hook) else "webhook-untrusted.rejected-ignore"
     claim = Text(key, config=hook.config.name)
@@ -163,7 +167,7 @@ def rejected(asked: Asked, hook: Hook, lines: Sequence[RejectionLine]) -> Findin
     return asked.fault("webhook-untrusted", claim, "suspected", [*proofs, *of_policy(hook)], certificates(hook))
 
 
-def uncalled(asked: Asked, hook: Hook, lines: Sequence[RejectionLine]) -> Finding | None:
+def uncalled(asked: WebhookQuestion, hook: Hook, lines: Sequence[RejectionLine]) -> Finding | None:
     """The finding of an API server's last failed call, since the scheduler is ready and within the last minutes.
 
     While a scheduler pod starts, nobody answers: that is over. Only suspected where a pod is asked about and no call
@@ -232,10 +236,10 @@ _CODES: tuple[Code, ...] = ("webhook-missing", "webhook-unreachable", "webhook-u
 @rule(*_CODES)
 def webhook(scene: InstallScene) -> list[Finding]:
     """The findings that new pods do not come to HAMi: its webhook is missing, does not answer, or is not trusted."""
-    return faults(Asked(scene), sure=scene.seen.confidence)
+    return faults(WebhookQuestion(scene), sure=scene.seen.confidence)
 
 
-def faults(asked: Asked, *, sure: Confidence = "confirmed") -> list[Finding]:
+def faults(asked: WebhookQuestion, *, sure: Confidence = "confirmed") -> list[Finding]:
     """The findings that the webhook is missing, does not answer, or is not trusted; none where it could not be read.
 
     `sure` is the confidence in what exists and what does not.
@@ -267,7 +271,7 @@ def faults(asked: Asked, *, sure: Confidence = "confirmed") -> list[Finding]:
     return [asked.fault("webhook-untrusted", claim, "suspected", proofs, actions, severity="warning")]
 
 
-def _missing(asked: Asked, sure: Confidence) -> list[Finding]:
+def _missing(asked: WebhookQuestion, sure: Confidence) -> list[Finding]:
     install = asked.scene.install
     pod = next((pod for pod in install.pods if extender_of(pod.spec)), None)
     if pod is None or not serves_webhook(install):

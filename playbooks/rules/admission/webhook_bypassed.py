@@ -1,7 +1,6 @@
 """Rules about a pod that asks for HAMi's resources and that another scheduler has: why HAMi never saw it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from bot.hami.installation.install import KUBERNETES_SCHEDULER
 from bot.hami.version import Version
@@ -13,7 +12,7 @@ from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl, kubectl_pod, of_object
 from playbooks.rule import rule
-from playbooks.rules.admission.webhook import KIND, Asked, RejectionLine, faults, of_rejection, rejections
+from playbooks.rules.admission.webhook import KIND, RejectionLine, WebhookQuestion, faults, of_rejection, rejections
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.holders import edit_owner, recreate
 from playbooks.rules.waiting.refused_requests import unknown_resources
@@ -79,7 +78,7 @@ def missed(
     pod, install = scene.pod, scene.install
     if not asked or _scheduler(pod) == install.scheduler_name:
         return []
-    past = _Past(scene, next(iter(asked)), [*_proofs(pod, asked), *words])
+    proofs = [*_proofs(pod, asked), *words]
     named, version = _scheduler(pod), scene.version
     foreign = named != KUBERNETES_SCHEDULER
     respects = foreign if version is None else version >= _RESPECTS_FOREIGN
@@ -88,7 +87,7 @@ def missed(
         key = "wrong-scheduler.manifest" if foreign else "wrong-scheduler.name"
         fix = edit_owner(pod, Text(key, hami=hami, now=named), {"spec": {"schedulerName": hami}})
         claim, sure = Text("wrong-scheduler.claim", scheduler=named, hami=hami), _sure(install.seen)
-        return [finding("wrong-scheduler", claim, sure, [pod.spec.node_name], past.proofs, actions=[fix])]
+        return [finding("wrong-scheduler", claim, sure, [pod.spec.node_name], proofs, actions=[fix])]
     reason = why_left_alone(scene)
     by_owner = owner if owner is not None and owner.spec.template.spec.node_name else None
     broken = _broken(scene, alone=by_owner is None and reason is None) if install.seen else []
@@ -96,22 +95,15 @@ def missed(
         refs = pod.metadata.owner_references or ()
         kind = next((reference.kind for reference in refs if reference.name == by_owner.name), "ReplicaSet")
         path, name = "{.spec.template.spec.nodeName}", by_owner.spec.template.spec.node_name
-        return [_bypassed(past, "node", [of_object(kind, by_owner, name, path)]), *broken]
-    if reason is not None:
-        return [_bypassed(past, reason.how, _shown(scene, reason), reason), *broken]
-    if broken:
-        return [*broken, _bypassed(past, "claim")]
-    if (late := _answered_late(scene)) is not None:
-        return [_bypassed(past, "unanswered", [late])]
-    return [_bypassed(past, "claim")]
-
-
-class _Past(NamedTuple):
-    """A pod that went past HAMi, a resource of HAMi's that it asks for, and what shows both."""
-
-    scene: PodOfHami
-    resource: str
-    proofs: Sequence[Evidence]
+        how, shown, reason = "node", [of_object(kind, by_owner, name, path)], None
+    elif reason is not None:
+        how, shown = reason.how, _shown(scene, reason)
+    elif not broken and (late := _answered_late(scene)) is not None:
+        how, shown = "unanswered", [late]
+    else:
+        how, shown = "claim", []
+    bypassed = _bypassed(scene, next(iter(asked)), how, [*shown, *proofs], reason)
+    return [*broken, bypassed] if how == "claim" else [bypassed, *broken]
 
 
 @rule("webhook-bypassed", "wrong-scheduler", "webhook-missing", "webhook-unreachable", "webhook-untrusted")
@@ -124,7 +116,8 @@ def went_past(scene: PodScene) -> list[Finding]:
 def _broken(scene: PodOfHami, *, alone: bool) -> list[Finding]:
     """What is wrong with the webhook; `alone`: nothing else explains that it did not see the pod."""
     shown = [of_rejection(line) for line in _at_creation(scene)[:1]] if alone else []
-    return faults(Asked(scene, parse_time(scene.pod.metadata.creation_timestamp), {"webhook-untrusted": shown}))
+    created = parse_time(scene.pod.metadata.creation_timestamp)
+    return faults(WebhookQuestion(scene, created, {"webhook-untrusted": shown}))
 
 
 def _at_creation(scene: PodOfHami) -> list[RejectionLine]:
@@ -170,11 +163,14 @@ def _shown(scene: PodOfHami, reason: LeftAlone) -> list[Evidence]:
     return []
 
 
-def _bypassed(past: _Past, how: str, shown: Sequence[Evidence] = (), reason: LeftAlone | None = None) -> Finding:
-    pod, install = past.scene.pod, past.scene.install
+def _bypassed(
+    scene: PodOfHami, resource: str, how: str, proofs: Sequence[Evidence], reason: LeftAlone | None
+) -> Finding:
+    """The finding how the pod, which asks for a resource of HAMi's, went past HAMi."""
+    pod, install = scene.pod, scene.install
     label = f"{reason.key}={reason.value}" if reason and reason.value else reason.key if reason else ""
     names = {"scheduler": _scheduler(pod), "hami": install.scheduler_name, "namespace": pod.namespace}
-    claim = Text(_CLAIMS[how], **names, resource=past.resource, label=label)
+    claim = Text(_CLAIMS[how], **names, resource=resource, label=label)
     fix = Text(_FIXES[how], label=label)
     if how in _EDITED:
         removed = {"metadata": {"labels": {reason.key: None}}} if reason and how == "opted-out" else _EDITED[how]
@@ -190,7 +186,7 @@ def _bypassed(past: _Past, how: str, shown: Sequence[Evidence] = (), reason: Lef
                 look = kubectl("label", "namespace", pod.namespace, f"{reason.key}-")
         looks = how not in ("unselected", "namespace", "static")
         steps = [step(fix, look, changes_cluster=not looks), recreate(pod, Text("webhook-bypassed.recreate"))]
-    proofs, sure = [*shown, *past.proofs], _sure(install.seen and how != "unanswered")
+    sure = _sure(install.seen and how != "unanswered")
     return finding("webhook-bypassed", claim, sure, [pod.spec.node_name], proofs, actions=steps)
 
 

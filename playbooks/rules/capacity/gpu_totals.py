@@ -1,4 +1,7 @@
-"""Rules about how much of the GPUs is free, how much of that no pod can get, and which GPUs HAMi does not know."""
+"""Rules about how much of the GPUs is free, how much of that no pod can get, and which GPUs HAMi does not know.
+
+Their stages are the answer of `gpus`, and a part of the digest.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -11,11 +14,11 @@ from bot.report import Confidence, Evidence, Finding, Gap, Severity, step
 from bot.rows import FREE, UNKNOWN, UNREGISTERED
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.rule import rule
+from playbooks.rule import Stage, rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import confidence_in, finding
 from playbooks.rules.common.prose import near_names, see_all_nodes
-from playbooks.rules.dra import served
+from playbooks.rules.dra import given_by_claims, handed_out_twice, served
 from playbooks.rules.waiting.stale_scheduler import ghosts_told
 from playbooks.rules.waiting.unregistered_nodes import registration_proof
 from playbooks.scenes.cluster import ClusterScene
@@ -66,7 +69,7 @@ def room(scene: GpusScene) -> Iterator[Finding]:
         rights = step(Text("blind.doctor"), prose.command("doctor"))
         yield finding("not-enough-evidence", claim, "suspected", nodes, proofs, actions=[rights])
     elif not free:
-        claim = Text("capacity.full", cards=len(cards), why=_by_state(cards))
+        claim = Text("capacity.full", cards=len(cards), why=_by_state(card.state for card in cards))
         proofs += _of_holder(world, shown)
         # One node that is full is as it should be; a cluster, or a type, that is full is not.
         look = step(Text("capacity.see-idle"), prose.command("gpus", "--idle"))
@@ -96,7 +99,7 @@ def stranded(scene: GpusScene) -> Iterator[Finding]:
         lost[card.card.type] += card.stranded_mib
         total[card.card.type] += card.card.memory_mib
     notable = any(mib >= _NOTABLE * total[kind] for kind, mib in lost.items() if mib)
-    why = _by_state(card._replace(state=LITTLE_MEMORY if card.state == NO_MEMORY else card.state) for card in cards)
+    why = _by_state(LITTLE_MEMORY if card.state == NO_MEMORY else card.state for card in cards)
     claim = Text("stranded-capacity.claim", memory=prose.mib(lost.total()), why=why)
     first, node = cards[0], scene.by_name[cards[0].node]
     if first.state == "cordoned":
@@ -162,8 +165,8 @@ def _confidence(scene: GpusScene) -> Confidence:
     return confidence_in(scene.cluster.seen, scene.cluster.capacity, scene.undecodable)
 
 
-def _by_state(cards: Iterable[CardSeen]) -> Text:
-    counts = sorted(Counter(card.state for card in cards).items(), key=lambda item: (-item[1], item[0]))
+def _by_state(states: Iterable[str]) -> Text:
+    counts = sorted(Counter(states).items(), key=lambda item: (-item[1], item[0]))
     parts = [Text(_STATES[state], count=count) for state, count in counts]
     return reduce(lambda some, more: Text("gpus.list", some=some, more=more), parts)
 
@@ -176,3 +179,15 @@ def _of_holder(world: ClusterScene, card: CardSeen) -> list[Evidence]:
     first = next((name for name, _ in card.holders), "")
     pods = (pod for pod in world.facts.pods or () if f"{pod.namespace}/{pod.name}" == first)
     return [quotes.of_holder(pod) for pod in pods][:1]
+
+
+GPUS: tuple[Stage[GpusScene], ...] = (
+    Stage("handed out twice", handed_out_twice),
+    Stage("what the scheduler counts wrongly", ghosts),
+    Stage("room", room),
+    Stage("room that nobody gets", stranded),
+    Stage("unknown to HAMi", unregistered),
+    Stage("handed out by claims", given_by_claims),
+)
+NOTHING: tuple[Stage[GpusScene], ...] = (Stage("no GPUs", not_found),)
+"""The stages where neither HAMi's scheduler nor a DRA driver hands out GPUs."""

@@ -30,7 +30,7 @@ class GpuContainers(NamedTuple):
     shares: Sequence[Allocation]
 
     @property
-    def cores(self) -> bool:
+    def limits_cores(self) -> bool:
         """Whether GPU cores are limited; HAMi-core takes 0 and 100 as no limit."""
         return any(0 < share.cores < _WHOLE for share in self.shares)
 

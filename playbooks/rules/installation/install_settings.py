@@ -20,14 +20,14 @@ from bot.hami.installation.install import (
     verbosity_of,
 )
 from bot.hami.version import Version, parse_version
-from bot.kube.hami_pods import METRICS_FLAG, metrics_port
+from bot.kube.hami_pods import EXTENDER_CONTAINER, METRICS_FLAG, metrics_port
 from bot.kube.models import Container, Pod, Resource, Service, Workload
 from bot.kube.recording.redact import masked, masked_record
 from bot.kube.times import roughly
 from bot.report import Evidence, Finding, Gap, NextAction, Severity, act, step
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.gather.components import PLUGIN_CONTAINER
+from playbooks.gather.scheduling import PLUGIN_CONTAINER
 from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
@@ -189,10 +189,11 @@ def _selects(service: Service, scene: InstallScene) -> bool:
 def refused(scene: InstallScene) -> Iterator[Finding]:
     """The finding that the API server refuses HAMi's scheduler something, by the scheduler's logs."""
     seen: dict[Forbidden, Evidence] = {}
-    for line in scene.components.refused:
-        if masked(line.line) == line.line:
-            log = quotes.of_logged(line.pod, line.container, line.line, None, "--since=10m", grep="forbidden")
-            seen.setdefault(line.what, log)
+    for pod, line, what in scene.components.refused:
+        if masked(line) == line:
+            seen.setdefault(
+                what, quotes.of_logged(pod, EXTENDER_CONTAINER, line, None, "--since=10m", grep="forbidden")
+            )
     if seen:
         yield forbidden(seen)
 

@@ -3,9 +3,12 @@
 From 2.8 on the extender serves only where its own kube-scheduler holds the lease; from 2.9 on the leader's pod carries
 a label that the Service selects, so that without a labelled pod the webhook has no endpoint (HAMi #1954). So the
 lease's holder, the label on the pods and the Service's endpoints have to agree.
+
+A container that does not serve is told by how its last run ended, and by what that run logged.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -19,9 +22,11 @@ from bot.hami.installation.install import (
     kube_scheduler_waits_for_lease,
     lease_is_stale,
 )
+from bot.hami.signatures import Hit
 from bot.hami.version import Version
-from bot.kube.hami_pods import COMPONENT_LABEL, EXTENDER_CONTAINER, SCHEDULER_COMPONENT
+from bot.kube.hami_pods import COMPONENT_LABEL, EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, SCHEDULER_COMPONENT
 from bot.kube.models import ContainerStatus, Lease, Pod, StateTerminated
+from bot.kube.recording.redact import NEVER_STARTED
 from bot.kube.times import format_time, parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, act, step
 from bot.texts import Prose, Text, sentences
@@ -30,8 +35,9 @@ from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduling import LEASE_SOURCE, is_absent
 from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule
-from playbooks.rules.common.findings import finding
-from playbooks.rules.installation.scheduler_ends import HEAP, how, of_end, why_it_ends, why_nobody_leads
+from playbooks.rules.common import prose
+from playbooks.rules.common.containers import LastWords, last_of, path_in, statuses, stuck
+from playbooks.rules.common.findings import Part, finding, fix_of, in_log, in_messages, log_line
 from playbooks.scenes.cluster import InstallScene
 from playbooks.scenes.waiting_pod import HamiScene, PodScene
 
@@ -50,11 +56,11 @@ def none_found(scene: PodScene) -> Iterator[Finding]:
     if not is_absent(seen) or seen.presence != "found":
         return
     proofs = [quotes.of_pod(pod, pod.spec.scheduler_name or pod.name, "{.spec.schedulerName}")]
-    claim, steps, of = Text("scheduler-down.none"), [search()], scene.install
+    claim, steps, of = Text("scheduler-down.none"), [search_for_scheduler()], scene.install
     yield finding("scheduler-down", claim, "suspected", proofs=proofs, severity="critical", actions=steps, of=of)
 
 
-def search() -> NextAction:
+def search_for_scheduler() -> NextAction:
     """The step to look for a scheduler that was not found."""
     look = kubectl("get", "deploy", "-A", "-l", f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}")
     return step(Text("scheduler-down.search"), look)
@@ -98,14 +104,14 @@ def _not_ready(install: Install, runs: Sequence[LogSeen]) -> Finding:
     what = "-n", install.namespace
     reason = why_it_ends(install.pods, runs, install.version.version if install.version else None)
     said = {"namespace": install.namespace, "why": f" ({worst[0].quote})"}
-    claim = Text("scheduler-down.ends", **said, means=reason.means) if reason else Text("scheduler-down.claim", **said)
+    claim = Text("scheduler-down.ends", **said, means=reason.text) if reason else Text("scheduler-down.claim", **said)
     names, first = (pod.name for pod in install.pods), install.pods[0]
     steps = [step(Text("scheduler-down.describe"), kubectl(*what, "describe", "pods", *names))]
     own = first.status.container_statuses or ()
     if any(one.restart_count or one.state.terminated or one.last_state.terminated for one in own):  # it left a log
         logs = kubectl(*what, "logs", first.name, "--all-containers", "--previous", "--tail=50")
         steps.append(step(Text("scheduler-down.logs"), logs))
-    proofs, steps = ([*reason.proofs, *worst], [*reason.actions, *steps]) if reason else (worst, steps)
+    proofs, steps = ([*reason.proofs, *worst], [*reason.steps, *steps]) if reason else (worst, steps)
     return finding("scheduler-down", claim, proofs=proofs, severity="critical", actions=steps, of=install)
 
 
@@ -136,10 +142,10 @@ def never_led(scene: HamiScene, proofs: Sequence[Evidence] = ()) -> list[Finding
     namespace = install.flags.get("leader-elect-resource-namespace") or install.namespace
     reason = why_nobody_leads(scene.process.runs)
     claim = Text("scheduler-no-leader.never", lease=f"{namespace}/{name}")
-    claim = Text("scheduler-no-leader.why", claim=claim, means=reason.means) if reason else claim
+    claim = Text("scheduler-no-leader.why", claim=claim, means=reason.text) if reason else claim
     flag = quotes.of_pod(install.pods[0], "--leader-elect=true", "{.spec.containers[*].command}")
     proofs = [*proofs, *(reason.proofs if reason else ()), flag]
-    steps = [*(reason.actions if reason else ()), _show_roles(install)]
+    steps = [*(reason.steps if reason else ()), _show_roles(install)]
     return [finding("scheduler-no-leader", claim, seen.confidence, proofs=proofs, severity="critical", actions=steps)]
 
 
@@ -158,8 +164,8 @@ def _leaderless(scene: HamiScene, lease: Lease) -> Finding:
     proof, steps = of_object("Lease", lease, lease.spec.renew_time or "", "{.spec.renewTime}"), [_show_roles(install)]
     proofs = [structs.replace(proof, at=quotes.clock(lease.spec.renew_time))]
     if reason:
-        claim = Text("scheduler-no-leader.why", claim=claim, means=reason.means)
-        proofs, steps = [*reason.proofs, *proofs], [*reason.actions, *steps]
+        claim = Text("scheduler-no-leader.why", claim=claim, means=reason.text)
+        proofs, steps = [*reason.proofs, *proofs], [*reason.steps, *steps]
     return finding("scheduler-no-leader", claim, proofs=proofs, severity="critical", actions=steps)
 
 
@@ -187,7 +193,7 @@ def past_crashes(scene: HamiScene) -> Iterator[Finding]:
     )
     for pod, status, ended, finished in islice(ends, 1):
         values = {"container": status.name, "pod": pod.name, "count": status.restart_count}
-        claim = Text("scheduler-degraded.crashed", **values, at=format_time(finished), why=how(ended))
+        claim = Text("scheduler-degraded.crashed", **values, at=format_time(finished), why=how_it_ended(ended))
         yield _crashed(scene.install, pod, status, ended, claim)
 
 
@@ -208,7 +214,7 @@ def _degraded(install: Install, now: datetime) -> Finding | None:
         ended = status.last_state.terminated
         finished = parse_time(ended.finished_at) if ended else None
         if ended and status.restart_count and finished and now - finished <= _RESTART_WINDOW:
-            claim = Text("scheduler-degraded.claim", pod=pod.name, container=status.name, why=how(ended))
+            claim = Text("scheduler-degraded.claim", pod=pod.name, container=status.name, why=how_it_ended(ended))
             return _crashed(install, pod, status, ended, claim)
     unready = (pod for pod in install.pods if not is_ready(pod) and pod.status.reason != "Evicted")
     for pod in unready if install.ready_pods else ():
@@ -293,3 +299,101 @@ def _mismatch(
 def _lease(install: Install) -> Evidence:
     assert install.lease is not None
     return of_object("Lease", install.lease, install.lease.spec.holder_identity or "", "{.spec.holderIdentity}")
+
+
+_LEASE = re.compile(r"^[EF]\d{4} .*(leaderelection|[Ll]ease|resource lock)")
+HEAP = step(Text("scheduler-degraded.heap"), prose.command("profile", "heap"))
+Proven = tuple[Hit, Sequence[Evidence]]
+
+
+def why_it_ends(pods: Iterable[Pod], runs: Sequence[LogSeen], version: Version | None) -> Part | None:
+    """Why the first container that does not run ended, by a signature where one is known; None without any end."""
+    # Down, or up after an end, and not only started for the first time.
+    ill = ((pod, status) for pod in pods for status in statuses(pod) if not status.ready)
+    sick = [(pod, status) for pod, status in ill if stuck(status) or _end(status)]
+    for pod, status in sick:
+        if known := _signed(pod, status, runs, version):
+            (hit, proofs), end = known, _end(status)
+            ended = [of_end(pod, status, end)] if end and "scheduler-log" in hit.signature.where else []
+            return Part(hit.means, (*proofs, *ended), (fix_of(hit),))
+    told = (_told(pod, status, end, runs) for pod, status in sick if (end := _end(status)))
+    return next(told, None)
+
+
+def why_nobody_leads(runs: Sequence[LogSeen]) -> Part | None:
+    """Why no scheduler leads, by kube-scheduler's last log line about the lease; None without an error."""
+    logs = [log for log in runs if log.container == KUBE_SCHEDULER_CONTAINER]
+    for hit, proof in (found for log in logs for found in in_log("scheduler-log", log, None)):
+        if hit.signature.code == "scheduler-no-leader":
+            return Part(hit.means, (proof,), (fix_of(hit),))
+    for log in logs:
+        if line := next((line for line in reversed(log.lines) if _LEASE.match(line)), ""):
+            words = LastWords(log, line, error=True)
+            return Part(Text("scheduler-down.error", line=_unstopped(words.text)), (log_line(log, line),))
+    return None
+
+
+def _end(status: ContainerStatus) -> StateTerminated | None:
+    """How the last run ended. An init container that is done has not failed."""
+    end = status.state.terminated or status.last_state.terminated
+    return end if end and (end.exit_code or end.reason in (*NEVER_STARTED, "OOMKilled")) else None
+
+
+def _signed(pod: Pod, status: ContainerStatus, runs: Sequence[LogSeen], version: Version | None) -> Proven | None:
+    """The runtime's words about the start, then the container's own."""
+    for hit, proof, _ in in_messages(pod, [status], version, "scheduler-message"):
+        return hit, [proof]
+    for log in _logs(pod, status, runs):
+        for hit, proof in in_log("scheduler-log", log, version):
+            return hit, [proof, *_continued(log, hit.quote)]
+    return None
+
+
+def _logs(pod: Pod, status: ContainerStatus, runs: Sequence[LogSeen]) -> list[LogSeen]:
+    """Of the container, that of the run that ended last first: while none runs, it is what the log shows."""
+    own = [log for log in runs if log.pod.metadata.uid == pod.metadata.uid and log.container == status.name]
+    return sorted(own, key=lambda log: log.previous != (status.state.running is not None))
+
+
+def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequence[LogSeen]) -> Part:
+    """How it ended and what it said last, without a reading of it."""
+    never = end.reason in NEVER_STARTED and end.message
+    said = f"{end.reason}: {quotes.shown(end.message)}" if never else how_it_ended(end)
+    means, proofs = Text("scheduler-down.ended", container=status.name, how=said), [of_end(pod, status, end)]
+    words = last_of(_logs(pod, status, runs), end, running=status.state.running is not None)
+    if words and not never:
+        key = "scheduler-down.error" if words.error else "scheduler-down.last"
+        means = sentences(means, Text(key, line=_unstopped(words.text)))
+        proofs = [log_line(words.log, words.line), *_continued(words.log, words.line), *proofs]
+    memory = act(Text("scheduler-down.memory", container=status.name))
+    heap = [HEAP] if status.name == EXTENDER_CONTAINER else []
+    return Part(means, tuple(proofs), (memory, *heap) if end.reason == "OOMKilled" else ())
+
+
+def _unstopped(line: str) -> str:
+    """For the end of a sentence."""
+    return line.rstrip(" .:。")
+
+
+def how_it_ended(end: StateTerminated) -> Text:
+    """How a run ended, in words: its reason and exit code."""
+    if end.reason and end.reason != "Error":
+        return Text("scheduler-down.how", reason=end.reason, code=end.exit_code)
+    return Text("scheduler-down.code", code=end.exit_code)
+
+
+def _continued(log: LogSeen, line: str) -> list[Evidence]:
+    """The line behind one that ends with a colon: an error in a file has its place there."""
+    if not line.rstrip().endswith(":"):
+        return []
+    at = len(log.lines) - 1 - log.lines[::-1].index(line)
+    return [log_line(log, more) for more in log.lines[at + 1 : at + 2] if more[:1].isspace() and more.strip()]
+
+
+def of_end(pod: Pod, status: ContainerStatus, end: StateTerminated) -> Evidence:
+    """The evidence of a run's end: the runtime's message if it did not start, else the reason or the exit code."""
+    state = "state" if status.state.terminated else "lastState"
+    field, quote = ("reason", end.reason) if end.reason and end.reason != "Error" else ("exitCode", str(end.exit_code))
+    if end.reason in NEVER_STARTED and end.message:
+        field, quote = "message", end.message
+    return quotes.of_pod(pod, quote, path_in(pod, status.name, f"{state}.terminated.{field}"))

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from bot.finding_codes import Code
 from bot.hami.installation.install import Install
 from bot.hami.nodes.node_state import CORDON_KEY
@@ -16,10 +18,6 @@ from playbooks.scenes.nodes import NodeScene, NodesScene
 
 PROVEN = 3
 """The most nodes of a finding that are quoted."""
-
-
-Told = tuple[Prose, Sequence[Evidence], Sequence[NextAction]]
-"""A finding's claim, its evidence, and its steps."""
 
 
 class Fault(NamedTuple):
@@ -53,7 +51,7 @@ class Group(NamedTuple):
         return prose.names(self.names)
 
 
-class NodeCause(NamedTuple):
+class NodeCause(msgspec.Struct, frozen=True):
     """A cause on one node. Causes with the same code and `why` are one cause on several nodes.
 
     `why` is made of facts, as a signature's id, never of prose. `node` is empty where it is not known which one.

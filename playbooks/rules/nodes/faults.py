@@ -29,8 +29,8 @@ from playbooks import quotes
 from playbooks.gather.node_side import PLUGIN_SOURCE, Plugin, by_node
 from playbooks.gather.scheduling import Capacity
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import capacity_gaps
-from playbooks.rules.nodes.causes import Fault, Group, NodeCause, Told
+from playbooks.rules.common.findings import Part, capacity_gaps
+from playbooks.rules.nodes.causes import Fault, Group, NodeCause
 from playbooks.rules.nodes.gpu_faults import MIG, counted_otherwise, gpu_faults
 from playbooks.rules.nodes.not_selected import kept_off
 from playbooks.rules.nodes.plugin_faults import monitor_fault, plugin_faults
@@ -326,7 +326,7 @@ def plugin_trouble(fault: Fault, plugin: Plugin) -> Text:
     return Text(_PLUGIN_TROUBLES[fault.about], why=plugin.why)
 
 
-def told_beside(group: Group) -> Told:
+def told_beside(group: Group) -> Part:
     """The claim, evidence and steps about nodes with a fault of another vendor's devices."""
     scene, fault, names, shown = group.scene, group.fault, group.names, group.shown
     device, first = scene.config.by_word[fault.device], shown[0]
@@ -337,18 +337,18 @@ def told_beside(group: Group) -> Told:
         claim = plugin_claim(fault, names, plugin)
         found = (_plugin_of(node, device) for node in shown)
         proofs = [quotes.of_plugin(own.pod, own.why) for own in found if own and own.pod]
-        return claim, proofs, [plugin_log(plugin.pod)]
+        return Part(claim, proofs, [plugin_log(plugin.pod)])
     if fault.code == "allocatable-mismatch":
         cards = (card for one in first.registrations if one.word == device.word for card in one.cards)
         slots = sum(card.slots for card in cards)
         values = {"node": first.name, "slots": slots, "resource": count}
         claim = Text("allocatable-mismatch.none", nodes=prose.names(names), **values)
         proofs = [quotes.of_allocatable(node, count) for node in nodes]
-        return claim, proofs, plugin_actions(first.name, pods, device.vendor)
+        return Part(claim, proofs, plugin_actions(first.name, pods, device.vendor))
     start = start_of(scene.install)
     if fault.why == "restarted" and start:
         proofs = restart_proofs(nodes, device, start)
-        return since_restart(names, start), proofs, restart_steps(first.name, device, pods)
+        return Part(since_restart(names, start), proofs, restart_steps(first.name, device, pods))
     why = fault.why if fault.code == "node-unregistered" else "claim"
     claim = claim_of((fault.code, why), names, device, str(scene.version or "?"))
     if plugin and fault.about in _DOWN:
@@ -356,7 +356,7 @@ def told_beside(group: Group) -> Told:
     found = ((node.node, [one.state for one in node.beside if one.device.word == device.word][:1]) for node in shown)
     lost = ((node, next((one for one in states if isinstance(one, Unregistered)), None)) for node, states in found)
     proofs = [proof for node, state in lost for proof in registration_proofs(node, state, device)]
-    return claim, proofs, registration_actions(first.name, why, pods, device.vendor)
+    return Part(claim, proofs, registration_actions(first.name, why, pods, device.vendor))
 
 
 def _handshake(node: NodeScene, device: OtherDevice) -> Handshake | None:

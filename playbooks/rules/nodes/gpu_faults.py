@@ -75,7 +75,7 @@ def gpu_faults(node: NodeScene) -> list[NodeCause]:
     proofs = [quotes.of_capacity(node.node, name), *(quotes.of_allocatable(node.node, each) for each in short)]
     steps, why = plugin_actions(side.name, side.plugin_pods), f"{name} {capacity} {offered}"
     sure: Confidence = "confirmed" if gpus.allocatable else "suspected"
-    return [NodeCause("card-fault", why, side.name, claim, proofs, steps, sure)]
+    return [NodeCause("card-fault", why, side.name, claim, proofs, steps, confidence=sure)]
 
 
 def _short(node: Node, gpus: NodeGpus) -> list[str]:
@@ -134,7 +134,7 @@ def reported(node: Node, sure: Confidence = "confirmed") -> NodeCause | None:
                 cordon = quotes.kubectl("cordon", node.name)
                 actions = (*actions, act(Text("card-fault.cordon"), cordon))
             why = f"{condition.type} cordoned" if cordoned else condition.type
-            return NodeCause("card-fault", why, node.name, claim, proofs, actions, sure)
+            return NodeCause("card-fault", why, node.name, claim, proofs, actions, confidence=sure)
     return None
 
 
@@ -206,7 +206,7 @@ def counted_otherwise(node: NodeScene) -> list[NodeCause]:
         steps.append(act(Text("second-device-plugin.restart"), restart))
     why = f"{gpus.resource} {gpus.capacity} {gpus.slots}{' seen' if others else ''}"
     sure = "confirmed" if others else "suspected"
-    return [NodeCause("second-device-plugin", why, node.name, claim, proofs, steps, sure)]
+    return [NodeCause("second-device-plugin", why, node.name, claim, proofs, steps, confidence=sure)]
 
 
 _DEPLOYED = "nvidia.com/gpu.deploy.device-plugin"

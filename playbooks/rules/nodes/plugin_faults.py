@@ -67,15 +67,11 @@ _AFTER_INIT = "PodInitializing"
 _LONG_INIT = timedelta(minutes=2)
 """How long an init container may take: copying takes seconds; with a driver that is being built, ten minutes."""
 _KINDS = {
-    "error": "device-plugin-crash.error",
-    "panic": "device-plugin-crash.panic",
-    "fatal": "device-plugin-crash.fatal",
-    "stopped": "device-plugin-crash.stopped",
-    "killed": "device-plugin-crash.killed",
-    "memory": "device-plugin-crash.memory",
-    "other": "device-plugin-crash.other",
+    1: "device-plugin-crash.error",
+    2: "device-plugin-crash.panic",
+    255: "device-plugin-crash.fatal",
+    143: "device-plugin-crash.stopped",
 }
-_KIND_OF_CODE = {1: "error", 2: "panic", 255: "fatal", 143: "stopped"}
 """What the exit codes of HAMi's Go programs mean: an error returned, a panic, klog.Fatal, SIGTERM."""
 
 
@@ -263,12 +259,14 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | Non
     if end is None or end.reason in NEVER_STARTED:
         return None
     words = next(iter(_words_of(side, pod, status)), None)
-    of = "panic" if words and words.line.startswith("panic: ") else ""
-    if not of and (end.reason == "OOMKilled" or end.exit_code == 137):
-        of = "memory" if end.reason == "OOMKilled" else "killed"
-    elif not of and (is_plugin(pod) or end.exit_code == 143):  # what other codes mean is known of HAMi's programs alone
-        of = _KIND_OF_CODE.get(end.exit_code, "other")
-    kind, line = Text(_KINDS[of or "other"], code=end.exit_code), words.text if words else ""
+    how = "device-plugin-crash.other"
+    if words and words.line.startswith("panic: "):
+        how = "device-plugin-crash.panic"
+    elif end.reason == "OOMKilled" or end.exit_code == 137:
+        how = "device-plugin-crash.memory" if end.reason == "OOMKilled" else "device-plugin-crash.killed"
+    elif end.exit_code in _KINDS and (is_plugin(pod) or end.exit_code == 143):
+        how = _KINDS[end.exit_code]  # what other codes mean is known of HAMi's programs alone
+    kind, line = Text(how, code=end.exit_code), words.text if words else ""
     key = "device-plugin-crash.claim"
     if words:
         key = "device-plugin-crash.said" if words.error else "device-plugin-crash.last"
@@ -319,7 +317,7 @@ def _of_driver(pods: Iterable[_DriverPod], side: NodeSide, node: str, ended: Nod
     code = "gpu-runtime-missing" if driver == "toolkit" else "driver-not-loaded"
     cause = f"{driver} {why}" if ended is None else ended.why
     sure = "suspected" if ended else "confirmed"
-    return NodeCause(code, cause, node, claim, proofs, steps, sure)
+    return NodeCause(code, cause, node, claim, proofs, steps, confidence=sure)
 
 
 def _drivers_down(side: NodeSide, now: datetime, *, silent: bool) -> Iterator[_DriverPod]:

@@ -26,8 +26,8 @@ from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl
 from playbooks.rule import Rule, rule
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import finding
-from playbooks.rules.nodes.causes import PROVEN, Fault, Group, Told, uncordon
+from playbooks.rules.common.findings import Part, finding
+from playbooks.rules.nodes.causes import PROVEN, Fault, Group, uncordon
 from playbooks.rules.nodes.faults import (
     groups,
     lock_of,
@@ -67,11 +67,6 @@ _CORDONED = {
     "version": "card-cordon-ignored.version",
     "unknown": "card-cordon-ignored.unknown",
 }
-_OF_KUBERNETES: Mapping[str, str] = {
-    "node-not-ready": "node-not-ready.claim",
-    "node-pressure": "node-pressure.claim",
-    "node-cordoned": "node-cordoned.claim",
-}
 _LOCKS_OF_SEVERAL = {
     "held": "nodes.locks-held",
     "dangling": "nodes.locks-dangling",
@@ -83,13 +78,13 @@ _LOCKS: tuple[Code, ...] = ("node-lock-malformed", "node-lock-dangling", "node-l
 _CORDONS: tuple[Code, ...] = ("card-cordoned", "card-cordon-ignored")
 
 
-def _tells(*codes: Code) -> Callable[[Callable[[Group], Told | None]], Rule[NodesScene]]:
+def _tells(*codes: Code) -> Callable[[Callable[[Group], Part | None]], Rule[NodesScene]]:
     """Declares the rule of faults with these codes: one finding per fault, in the words of the function.
 
     It may excuse a fault. Nothing is sure where anything could not be read.
     """
 
-    def declare(tell: Callable[[Group], Told | None]) -> Rule[NodesScene]:
+    def declare(tell: Callable[[Group], Part | None]) -> Rule[NodesScene]:
         def told(scene: NodesScene) -> Iterator[Finding]:
             for group in groups(scene, codes):
                 fault, names = group.fault, group.names
@@ -114,35 +109,34 @@ def _tells(*codes: Code) -> Callable[[Callable[[Group], Told | None]], Rule[Node
 
 
 @_tells("node-not-ready")
-def not_ready(group: Group) -> Told:
+def not_ready(group: Group) -> Part:
     """The claim that nodes are not ready, as Kubernetes says."""
-    return _kubernetes(group)
+    return _kubernetes(group, Text("node-not-ready.claim", nodes=group.nodes))
 
 
 @_tells("node-pressure")
-def under_pressure(group: Group) -> Told:
+def under_pressure(group: Group) -> Part:
     """The claim that kubelet is short of memory, disk or process ids on nodes."""
-    return _kubernetes(group)
+    return _kubernetes(group, Text("node-pressure.claim", nodes=group.nodes, what=group.fault.about))
 
 
 @_tells("node-cordoned")
-def cordoned(group: Group) -> Told:
+def cordoned(group: Group) -> Part:
     """The claim that somebody cordoned nodes."""
-    return _kubernetes(group)
+    return _kubernetes(group, Text("node-cordoned.claim", nodes=group.nodes))
 
 
-def _kubernetes(group: Group) -> Told:
+def _kubernetes(group: Group, claim: Text) -> Part:
     first = group.names[0]
-    claim = Text(_OF_KUBERNETES[group.fault.code], nodes=group.nodes, what=group.fault.about)
     proofs = [_of_kubernetes(node.node, group.fault) for node in group.shown]
-    return claim, proofs, [step(Text("nodes.describe", node=first), kubectl("describe", "node", first))]
+    return Part(claim, proofs, [step(Text("nodes.describe", node=first), kubectl("describe", "node", first))])
 
 
 # -------------------------------------------------------------------------------------------- registration
 
 
 @_tells("handshake-time-zone")
-def misread_time(group: Group) -> Told:
+def misread_time(group: Group) -> Part:
     """The claim that HAMi's scheduler reads its local time as UTC, so that it drops nodes too early or never."""
     scene, fault, version = group.scene, group.fault, str(group.scene.version or "?")
     hours = f"{scene.zone.total_seconds() / 3600:+g}"
@@ -153,24 +147,24 @@ def misread_time(group: Group) -> Told:
     else:
         look = plugin_actions(group.names[0], None)[0]
     own = scene.config.by_word[fault.device].names if fault.device else FIRST.names
-    return claim, [_annotation(node.node, own.handshake) for node in group.shown], [look]
+    return Part(claim, [_annotation(node.node, own.handshake) for node in group.shown], [look])
 
 
 @_tells(*_UNREGISTERED)
-def unregistered(group: Group) -> Told:
+def unregistered(group: Group) -> Part:
     """The claim that HAMi's scheduler does not know these nodes' GPUs, or will soon forget them."""
     fault, scene, shown = group.fault, group.scene, group.shown
     first, version = shown[0], str(scene.version or "?")
     if fault.why == "guides":
         claim = Text("handshake-stale.guides", nodes=group.nodes, threshold=int(GUIDES_THRESHOLD.total_seconds()))
         proofs = [_annotation(node.node, FIRST.names.handshake) for node in shown]
-        return claim, proofs, plugin_actions(first.name, None)
+        return Part(claim, proofs, plugin_actions(first.name, None))
     if fault.why in ("off", "unnamed"):
         key, vendor = fault.about, vendor_of_register_key(fault.about)
         flag = scene.off[vendor[0].word] if vendor and fault.why == "off" else ""
         text = "registration-ignored.unnamed" if fault.why == "unnamed" else "registration-ignored.off"
         proofs = [_annotation(node.node, key) for node in shown]
-        return Text(text, nodes=group.nodes, name=key, flag=flag), proofs, []
+        return Part(Text(text, nodes=group.nodes, name=key, flag=flag), proofs, [])
     why = fault.why if fault.code in ("node-unregistered", "registration-ignored") else "claim"
     own, states = scene.config.devices[0], ((node.node, node.state) for node in shown)
     claim: Prose = claim_of((fault.code, why), group.names, own, version)
@@ -182,22 +176,22 @@ def unregistered(group: Group) -> Told:
     if fault.about == "missing" or (pod is not None and fault.about in ("not-ready", "restarting")):
         claim = Text("nodes.and", claim=claim, why=plugin_trouble(fault, first.plugin))
     if pod is not None and fault.about != "ready" and fault.about:
-        return claim, [*proofs, quotes.of_plugin(pod, first.plugin.why)], [plugin_log(pod)]
-    return claim, proofs, registration_actions(first.name, fault.why, [pod] if pod else None)
+        return Part(claim, [*proofs, quotes.of_plugin(pod, first.plugin.why)], [plugin_log(pod)])
+    return Part(claim, proofs, registration_actions(first.name, fault.why, [pod] if pod else None))
 
 
 @_tells(*_PLUGIN)
-def plugin_unwell(group: Group) -> Told:
+def plugin_unwell(group: Group) -> Part:
     """The claim that the device plugin's pod on these nodes is missing, not ready, or keeps restarting."""
     shown = group.shown
     plugin = shown[0].plugin
     if plugin.pod is None:
         own = group.scene.config.devices[0]
         claim = Text("device-plugin-missing.claim", nodes=group.nodes)
-        return claim, [_why_expected(node, own) for node in shown], plugin_actions(group.names[0], None)
+        return Part(claim, [_why_expected(node, own) for node in shown], plugin_actions(group.names[0], None))
     claim = plugin_claim(group.fault, group.names, plugin)
     proofs = [quotes.of_plugin(node.plugin.pod, node.plugin.why) for node in shown if node.plugin.pod]
-    return claim, proofs, [plugin_log(plugin.pod)]
+    return Part(claim, proofs, [plugin_log(plugin.pod)])
 
 
 # --------------------------------------------------------------------------------------------------- cards
@@ -216,7 +210,7 @@ def registered_twice(scene: NodesScene) -> Iterator[Finding]:
 
 
 @_tells("allocatable-mismatch")
-def offered_otherwise(group: Group) -> Told:
+def offered_otherwise(group: Group) -> Part:
     """The claim that kubelet offers another number of devices than the slots of the registered GPUs."""
     shown = group.shown
     first, pod = shown[0], shown[0].plugin.pod
@@ -226,11 +220,11 @@ def offered_otherwise(group: Group) -> Told:
     cards = first.own.cards[:1] if first.own else ()
     proofs = [quotes.of_card(first.node, card.uuid, whole=True) for card in cards]
     proofs += [quotes.of_allocatable(node.node, resource) for node in shown]
-    return claim, proofs, plugin_actions(first.name, [pod] if pod else None)
+    return Part(claim, proofs, plugin_actions(first.name, [pod] if pod else None))
 
 
 @_tells("mode-not-fit", "registered-otherwise")
-def set_otherwise(group: Group) -> Told | None:
+def set_otherwise(group: Group) -> Part | None:
     """The claim that HAMi's ConfigMap sets another mode, split or scaling than is registered; None if a flag does."""
     plugins = [plugin for side in group.scene.questioned.sides.values() for plugin in side.plugin_pods]
     if is_started_with(group.fault.why, plugins):
@@ -238,11 +232,11 @@ def set_otherwise(group: Group) -> Told | None:
     first, (wanted, has) = group.shown[0], group.fault.about.split()
     setting, pod = DifferingSetting(group.fault.why, wanted, has), first.plugin.pod
     claim, proofs = registered_otherwise(setting, group.nodes, group.scene.settings, first.node)
-    return claim, proofs, plugin_actions(first.name, [pod] if pod else None)
+    return Part(claim, proofs, plugin_actions(first.name, [pod] if pod else None))
 
 
 @_tells("card-not-healthy")
-def not_healthy(group: Group) -> Told:
+def not_healthy(group: Group) -> Part:
     """The claim that GPUs are registered as unhealthy."""
     count = sum(sum(unhealthy(group.scene.see(name)).values()) * alike for name, alike in group.alike)
     version, shown = str(group.scene.version or "?"), group.shown
@@ -250,11 +244,11 @@ def not_healthy(group: Group) -> Told:
     bad = ((node.node, next(card for card in node.cards if not card.health)) for node in shown)
     proofs = [quotes.of_card(node, card.uuid, whole=True) for node, card in bad]
     pod = shown[0].plugin.pod
-    return claim, proofs, [plugin_log(pod) if pod else prose.see_cards(group.names[0])[0]]
+    return Part(claim, proofs, [plugin_log(pod) if pod else prose.see_cards(group.names[0])[0]])
 
 
 @_tells(*_CORDONS)
-def cards_cordoned(group: Group) -> Told:
+def cards_cordoned(group: Group) -> Part:
     """The claim that somebody cordoned GPUs, or tried to in a way that HAMi does not follow."""
     fault = group.fault
     wanted = [_meant(node, fault.why) for node in map(group.scene.see, group.names)]
@@ -264,7 +258,7 @@ def cards_cordoned(group: Group) -> Told:
     proofs = [quotes.of_node_annotation(seen.node, CORDON_KEY, uuids[0]) for seen, uuids in pairs]
     look = proofs[0].command
     undo = uncordon(shown[0].node, wanted[0][:1]) if fault.code == "card-cordoned" else ()
-    return claim, proofs, [step(Text("card-cordoned.look"), look), *undo]
+    return Part(claim, proofs, [step(Text("card-cordoned.look"), look), *undo])
 
 
 def _meant(node: NodeScene, why: str) -> list[str]:
@@ -278,7 +272,7 @@ def _meant(node: NodeScene, why: str) -> list[str]:
 
 
 @_tells(*_LOCKS)
-def node_locks(group: Group) -> Told:
+def node_locks(group: Group) -> Part:
     """The claim that a node lock stays for longer than an allocation takes."""
     scene, shown = group.scene, group.shown
     vendor = next((vendor for vendor in OWN_LOCKS if vendor.names.word == group.fault.why), FIRST)
@@ -290,7 +284,7 @@ def node_locks(group: Group) -> Told:
         claim = Text(_LOCKS_OF_SEVERAL[states[0].phase], nodes=group.nodes, first=claim)
     proofs = [_annotation(node.node, vendor.lock_key) for node in shown]
     proofs += [proof for state in states for proof in owner_proofs(state, scene.owners)]
-    return claim, proofs, lock_actions(shown[0].name, held)
+    return Part(claim, proofs, lock_actions(shown[0].name, held))
 
 
 def _annotation(node: Node, key: str) -> Evidence:

@@ -77,8 +77,8 @@ def shares(pod: Pod) -> list[Allocation]:
 
 def is_limited(scene: PlacedScene, held: GpuContainers) -> bool:
     """Whether the pod holds less than whole GPUs, so that it needs a limit."""
-    if held.cores or not held.shares:
-        return held.cores
+    if held.limits_cores or not held.shares:
+        return held.limits_cores
     gpus = scene.config.gpus
     size = {card.uuid: 0 if card.mode == "mig" else card.memory_mib for card in scene.cards}
     if all(share.uuid in size for share in held.shares):

@@ -155,7 +155,7 @@ def _concerns(word: _Word, scene: PlacedScene) -> bool:
         return word.hit.signature.id == "core-ascend-dcmi"
     match word.hit.signature.id:
         case "core-host-pid":
-            return held.cores
+            return held.limits_cores
         case "core-no-gpu-seen":
             counted = any(gpus.count in ((one.resources and one.resources.limits) or ()) for one in held.containers)
             has_some = given_by_hami(scene.pod.metadata) is not None or bool(volcano.limited_containers(scene.pod))
@@ -334,11 +334,12 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
     steps = [*means.fixes]
     for key, takers in (_takers(scene) if means.full else {}).items():
         if key == "all":
-            values = {"pod": f"{takers[0].pod.namespace}/{takers[0].pod.name}", "resource": scene.config.gpus.memory}
-            steps.insert(0, edit_owner(takers[0].pod, Text("in-container.ask-share", **values)))
-        names = [f"{taker.pod.namespace}/{taker.pod.name}" for taker in takers]
+            taker, _ = takers[0]
+            values = {"pod": f"{taker.namespace}/{taker.name}", "resource": scene.config.gpus.memory}
+            steps.insert(0, edit_owner(taker, Text("in-container.ask-share", **values)))
+        names = [f"{pod.namespace}/{pod.name}" for pod, _ in takers]
         claim = sentences(claim, Text(_TAKERS[key], pods=prose.names(names)))
-        proofs += [quotes.of_pod(*taker) for taker in takers[:_MOST_OTHERS]]
+        proofs += [proof for _, proof in takers[:_MOST_OTHERS]]
     sure: Confidence = "confirmed" if _is_sure(first, now) else "suspected"
     return fault(scene, means.code, claim, proofs, steps, sure=sure)
 
@@ -352,47 +353,41 @@ _TAKERS = {
 """The texts about who else may take memory of a GPU that HAMi does not count."""
 
 
-class _Taker(NamedTuple):
-    """A pod, and what in it shows that it may: `quote` stands at `path`."""
-
-    pod: Pod
-    quote: str
-    path: str
-
-
-def _takers(scene: PlacedScene) -> dict[str, list[_Taker]]:
-    """The other pods of the node whose use of the GPU nothing limits, by why; none of HAMi's own."""
+def _takers(scene: PlacedScene) -> dict[str, list[tuple[Pod, Evidence]]]:
+    """The other pods of the node whose use of the GPU nothing limits, by why, and what shows it; none of HAMi's own."""
     side = scene.side
     if side is None or isinstance(side.pods, Gap):
         return {}
     held, own = scene.once(given), {scene.pod.metadata.uid, *(pod.metadata.uid for pod in side.plugin_pods)}
     beside = {pod.metadata.uid for pod in sharers(scene, held) or ()}
-    found: dict[str, list[_Taker]] = {}
+    found: dict[str, list[tuple[Pod, Evidence]]] = {}
     for pod in side.pods:
         if pod.metadata.uid in own or is_finished(pod) or any(is_monitor(each.name) for each in pod.spec.containers):
             continue
         if pod.metadata.uid in beside:  # it has a share of the same GPU, and may turn HAMi-core off
             parts = gpu_containers(pod, scene.config)
             reasons = (reason for part in parts for reason in reasons_in(pod, part, cores=False))
-            taken = next((("off", _Taker(pod, one.quote, one.path)) for one in reasons if one.word == "disabled"), None)
+            taken = next(
+                (("off", quotes.of_pod(pod, one.quote, one.path)) for one in reasons if one.word == "disabled"), None
+            )
         else:
             taken = _outside_hami(pod)
         if taken:
-            found.setdefault(taken[0], []).append(taken[1])
+            found.setdefault(taken[0], []).append((pod, taken[1]))
     return {key: found[key] for key in _TAKERS if key in found}
 
 
-def _outside_hami(pod: Pod) -> tuple[str, _Taker] | None:
+def _outside_hami(pod: Pod) -> tuple[str, Evidence] | None:
     """A pod that sees GPUs without a share of HAMi's; a DaemonSet's privileged pods look after the node."""
     if asks_for_devices(pod):
         return None
     parts = pod.spec.containers
     if any(one.name == _ALL_GPUS and one.value == "all" for each in parts for one in each.env or ()):
-        return "all", _Taker(pod, _ALL_GPUS, "{.spec.containers[*].env}")
+        return "all", quotes.of_pod(pod, _ALL_GPUS, "{.spec.containers[*].env}")
     if any(owner.kind in _OF_THE_NODE for owner in pod.metadata.owner_references or ()):
         return None
     if "nvidia" in pod.spec.runtime_class_name:
-        return "runtime", _Taker(pod, pod.spec.runtime_class_name, "{.spec.runtimeClassName}")
+        return "runtime", quotes.of_pod(pod, pod.spec.runtime_class_name, "{.spec.runtimeClassName}")
     if any(each.security_context and each.security_context.privileged for each in parts):
-        return "privileged", _Taker(pod, "true", "{.spec.containers[*].securityContext.privileged}")
+        return "privileged", quotes.of_pod(pod, "true", "{.spec.containers[*].securityContext.privileged}")
     return None

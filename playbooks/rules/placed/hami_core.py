@@ -303,7 +303,7 @@ def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
     if not is_limited(scene, held) or (is_troubled(scene) and seen is None):
         return
     parts = (container for container in held.containers if container in pod.spec.containers)
-    reasons = [reason for container in parts for reason in reasons_in(pod, container, cores=held.cores)]
+    reasons = [reason for container in parts for reason in reasons_in(pod, container, cores=held.limits_cores)]
     reasons.sort(key=lambda reason: reason.confidence != "confirmed")
     if not reasons:
         return

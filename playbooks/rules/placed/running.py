@@ -137,7 +137,7 @@ def _of_scaling(scene: PlacedScene) -> Iterator[Part]:
 def _of_first_gpu(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
     """HAMi-core up to HAMi 2.8.1 holds several GPUs to the core limit of the first alone (HAMi-core#104)."""
     library = library_of(scene.plugins)
-    if len(held.shares) > 1 and held.cores and library and library.version < _EACH_GPU:
+    if len(held.shares) > 1 and held.limits_cores and library and library.version < _EACH_GPU:
         fix = act(Text("limit-remark.fix-first-gpu", fixed=_EACH_GPU), library.proof.command)
         yield Part(Text("limit-remark.first-gpu", version=library.version), [library.proof], [fix])
 
@@ -218,7 +218,7 @@ def _of_limits(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] |
         found.append(Part(Text("limit-remark.oom-killer"), [proof], [fix]))
     # What the pod says, or HAMi's webhook from its configuration.
     env = {variable.name: variable.value for part in held.containers for variable in part.env or ()}
-    if held.cores and env.get(_POLICY, "default").lower() == "default":
+    if held.limits_cores and env.get(_POLICY, "default").lower() == "default":
         found.append(_of_cores(scene, held, sharers))
     first = next((sharer for sharer in sharers or () if _priority(sharer.spec.containers) == "0"), None)
     if first is not None and _priority(held.containers) != "0":

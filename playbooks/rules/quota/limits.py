@@ -1,16 +1,30 @@
-"""Rules about namespaces' quotas: exceeded, nearly full, held by nobody, set twice, counted differently."""
+"""Rules about namespaces' quotas: exceeded, nearly full, held by nobody, set twice, counted differently; or all well.
 
-from collections.abc import Iterator
+Pods that a quota refuses at creation never exist: their controllers' events tell of it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from itertools import groupby
 
 from bot.hami.fit.quotas import QuotaLimit
+from bot.kube.models import Event, ResourceQuota
+from bot.kube.quantities import parse_quantity
 from bot.kube.selectors import effective_request
+from bot.kube.times import format_time, parse_time
 from bot.report import Finding, NextAction, act, step
 from bot.texts import Text, clauses, sentences
+from playbooks import quotes
+from playbooks.gather.subject import EmptyNamespace
+from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
+from playbooks.rules.admission.before_scheduling import no_such_namespace
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.quota.effects import proof, quoted
+from playbooks.scenes.cluster import what_was_read
 from playbooks.scenes.quota import QuotaScene, Space
 
 NEAR = 0.9
@@ -77,7 +91,7 @@ def _names(limit: QuotaLimit) -> dict[str, object]:
 def set_twice(scene: QuotaScene) -> Iterator[Finding]:
     """The findings of keys in several quotas: HAMi keeps only the one that it read last, from 2.11 on the smallest."""
     for space in scene.spaces:
-        for resource in scene.measured(space):
+        for resource in scene.counted_resources(space):
             limits = [limit for limit in space.of(resource, "HAMi") if scene.enforces(limit)]
             if len({limit.amount for limit in limits}) > 1:
                 names = prose.names([f"{limit.quota} ({limit.written})" for limit in limits])
@@ -149,7 +163,7 @@ def scoped(scene: QuotaScene) -> Iterator[Finding]:
 def counted_differently(scene: QuotaScene) -> Iterator[Finding]:
     """The findings that HAMi's figure differs from Kubernetes', or Kubernetes shows none."""
     for space in scene.spaces:
-        for resource in scene.measured(space):
+        for resource in scene.counted_resources(space):
             yield from _differs(scene, space, resource)
 
 
@@ -212,3 +226,147 @@ def _why_different(scene: QuotaScene, space: Space, resource: str) -> Text:
         sums["gone"] = len(given), sum(scene.held(pod, resource) for pod in given.values())
     parts = [Text(_DIFFERENCES[why], count=count, amount=f"{amount:+,}") for why, (count, amount) in sums.items()]
     return clauses(parts) or Text("quota-differs.late")
+
+
+@rule("quota", "not-found", "not-enough-evidence")
+def overview(scene: QuotaScene) -> Iterator[Finding]:
+    """The finding of the fullest quota, or of what pods hold where no namespace has a quota."""
+    limited = [space for space in scene.spaces if space.limits]
+    if not scene.was_read("quotas"):
+        look = step(Text("quota.try-again"), kubectl("auth", "can-i", "list", "resourcequotas", "--all-namespaces"))
+        yield finding("not-enough-evidence", Text("quota.unseen"), "suspected", actions=[look])
+    elif not scene.was_read("holders") and not limited:
+        yield finding("quota", Text("quota.none-seen"), "suspected", severity="info")
+    elif scene.namespace and not scene.spaces:
+        if isinstance(scene.deserted, EmptyNamespace):
+            yield no_such_namespace(scene.deserted, ("quota",))
+        else:
+            claim = Text("quota.nothing", namespace=scene.namespace)
+            yield finding("not-found", claim, scene.confidence, severity="info")
+    elif limited:
+        yield _fullest(scene, limited)
+    else:
+        yield _without_limits(scene)
+
+
+def _fullest(scene: QuotaScene, limited: Sequence[Space]) -> Finding:
+    fullest = max(limited, key=lambda space: _part(scene, space))
+    part, [resource, *_] = _part(scene, fullest), [*scene.counted_resources(fullest), ""]
+    claim = Text(
+        "quota.claim" if part >= 0 else "quota.unmeasured",
+        count=len(limited),
+        namespace=fullest.namespace,
+        part=f"{part:.0%}",
+        free=len(scene.spaces) - len(limited),
+    )
+    claim = with_why(scene, fullest, resource, claim)
+    proofs = [evidence for limit in fullest.limits for evidence in proof(limit, scene.quotas)]
+    steps = () if scene.namespace else prose.see_quota(fullest.namespace)
+    return finding("quota", claim, scene.confidence, proofs=proofs, severity="info", actions=steps)
+
+
+def _part(scene: QuotaScene, space: Space) -> float:
+    """How full the fullest of its limits is; -1 where none can be told."""
+    counted = ((limit, scene.used(space, limit)) for limit in space.limits)
+    return max(
+        (used / limit.amount for limit, used in counted if used is not None and limit.amount),
+        default=-1.0,
+    )
+
+
+def _without_limits(scene: QuotaScene) -> Finding:
+    """What pods hold where no quota limits it."""
+    # The MiB that are given, over all vendors that hand out memory.
+    of_memory = {name for name, (_, of_cores) in scene.config.amounts.items() if not of_cores}
+    used = (item for space in scene.spaces for item in (space.used or {}).items())
+    memory = sum(amount for name, amount in used if name in of_memory)
+    if memory or not any(space.holders for space in scene.spaces):
+        key = "quota.none-there" if scene.namespace else "quota.none"
+    else:
+        key = "quota.none-there-whole" if scene.namespace else "quota.none-whole"
+    claim = Text(key, namespace=scene.namespace, count=len(scene.spaces), memory=prose.mib(memory))
+    holding = [holder for space in scene.spaces for holder in space.holders]
+    first = max(holding, key=lambda held: (held.memory_mib, held.amounts), default=None)
+    named = (first.namespace, first.name) if first else None
+    holders = what_was_read(scene.holders)
+    proofs = [quotes.of_holder(holder) for holder in holders if (holder.namespace, holder.name) == named][:1]
+    return finding("quota", claim, scene.confidence, proofs=proofs, severity="info")
+
+
+_BY_HAMI = "exceeding resource quota"
+"""The words of HAMi's webhook about a quota, since 2.9 (pkg/scheduler/webhook.go)."""
+_BY_KUBERNETES = re.compile(
+    r"exceeded quota: ([^,]{1,253}), requested: (.{1,2000}?)(?:, used: (?:.{1,2000}?, limited: (.{1,2000}))?|$)",
+    re.DOTALL,
+)
+"""k8s.io/apiserver's quota admission: the quota, the keys of it that the pod would exceed, and what they were then."""
+_TRIES_AGAIN = timedelta(minutes=20)
+"""The age up to which a refusal counts: a controller tries again, at last every 1,000 s, and is refused anew."""
+_ASKED_AS = {"ReplicaSet": "rs", "StatefulSet": "sts", "DaemonSet": "ds", "Job": "job", "Deployment": "deploy"}
+_MOST_QUOTED = 3
+
+
+@rule("admission-denied")
+def refused(scene: QuotaScene) -> Iterator[Finding]:
+    """The findings that a quota refuses new pods at creation, one per namespace, with its newest refusals."""
+    by_namespace: dict[str, list[QuotaLimit]] = {}
+    for limit in scene.limits:
+        by_namespace.setdefault(limit.namespace, []).append(limit)
+    times = ((event, parse_time(event.seen_at)) for event in what_was_read(scene.refusals))
+    recent = (event for event, at in times if at is not None and scene.now - at <= _TRIES_AGAIN)
+    exceeded = ((event, _exceeded(event, by_namespace.get(event.namespace, ()))) for event in recent)
+    refusals = [(event, limits) for event, limits in exceeded if limits]
+    refusals.sort(key=lambda refusal: refusal[0].seen_at, reverse=True)
+    refusals.sort(key=lambda refusal: refusal[0].namespace)
+    for namespace, some in groupby(refusals, lambda refusal: refusal[0].namespace):
+        yield _refusal(namespace, list(some), scene.quotas)
+
+
+def _exceeded(event: Event, own: Iterable[QuotaLimit]) -> list[QuotaLimit]:
+    """The namespace's limits on HAMi's resources that the refusal is about: HAMi does not say which of its two."""
+    if WEBHOOK_NAME in event.message and _BY_HAMI in event.message:
+        return [limit for limit in own if limit.by == "HAMi"]
+    if (match := _BY_KUBERNETES.search(event.message)) is None:
+        return []
+    asked, limited = _amounts(match[2]), _amounts(match[3] or "")
+    return [
+        limit
+        for limit in own
+        if limit.quota == match[1] and limit.key in asked and _stands(limit, limited.get(limit.key))
+    ]
+
+
+def _amounts(text: str) -> dict[str, str]:
+    """Of `requests.nvidia.com/gpu=2,limits.cpu=1`."""
+    return {key: value for key, _, value in (part.strip().partition("=") for part in text.split(","))}
+
+
+def _stands(limit: QuotaLimit, then: str | None) -> bool:
+    """Whether the limit is what it was when the pod was refused, as far as the refusal tells."""
+    before, now = (None if text is None else parse_quantity(text) for text in (then, limit.written))
+    return before is None or now is None or before == now
+
+
+def _refusal(
+    namespace: str, refusals: Sequence[tuple[Event, list[QuotaLimit]]], quotas: Sequence[ResourceQuota]
+) -> Finding:
+    newest, limits = refusals[0]
+    owners = list(dict.fromkeys(f"{event.involved_object.kind} {event.involved_object.name}" for event, _ in refusals))
+    at = parse_time(newest.seen_at)
+    values = {"namespace": namespace, "owners": prose.names(owners), "by": limits[0].by}
+    claim = Text("quota.refuses", **values, at=format_time(at) if at else "?")
+    latest: dict[str, Event] = {}
+    for event, _ in refusals:
+        latest.setdefault(event.involved_object.uid or event.metadata.uid, event)
+    proofs = [quotes.of_event(event) for event in list(latest.values())[:_MOST_QUOTED]]
+    proofs += [evidence for limit in limits for evidence in proof(limit, quotas)]
+    return finding("admission-denied", claim, proofs=proofs, actions=_see_owner(newest))
+
+
+def _see_owner(event: Event) -> tuple[NextAction, ...]:
+    owner = event.involved_object
+    short = _ASKED_AS.get(owner.kind)
+    if short is None:
+        return ()
+    words = prose.command("why", f"{short}/{owner.name}", "-n", event.namespace)
+    return (step(Text("pending.why", pod=f"{owner.kind} {event.namespace}/{owner.name}"), words),)

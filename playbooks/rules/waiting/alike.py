@@ -65,8 +65,7 @@ def _asked(container: models.Container) -> tuple[object, ...]:
 def attempt_key(pod: Pod, attempt: Attempt, now: datetime) -> Hashable:
     """A key that is equal where the schedulers said the same, and long enough ago for the same conclusions."""
     chosen = chosen_node(attempt.evidence.quote) if attempt.stage == "filtered" and attempt.evidence else ""
-    silent = attempt.evidence is None, attempt.none_fit is None
-    words = attempt.stage, attempt.unschedulable, attempt.lock, chosen, silent
+    words = attempt.stage, attempt.unschedulable, attempt.lock, chosen, attempt.evidence is None
     codes = tuple(event for event, _ in attempt.code_events)
     refusals = tuple((refusal.node, refusal.reason) for refusal, _ in attempt.refusals)
     created = parse_time(pod.metadata.creation_timestamp)

@@ -277,16 +277,10 @@ def lock_expiry(install: Install, vendor: Vendor = FIRST) -> timedelta:
     return vendor.lock_expiry or read_timeout(install.flags.get("node-lock-timeout", ""))
 
 
-def owner_of(state: LockState, owners: Owners) -> Pod | None:
-    """The pod that holds the lock, None where it is gone or was not read."""
-    owner = owners.get((state.lock.namespace, state.lock.pod)) if state.lock else None
-    return owner if isinstance(owner, Pod) else None
-
-
 def owner_proofs(state: LockState | None, owners: Owners) -> list[Evidence]:
     """The evidence of how far the lock's owner has come; empty where it is gone or was not read."""
-    owner = owner_of(state, owners) if state else None
-    if owner is None:
+    owner = owners.get((state.lock.namespace, state.lock.pod)) if state and state.lock else None
+    if not isinstance(owner, Pod):
         return []
     proofs = [quotes.of_pod(owner, owner.status.phase, "{.status.phase}")]
     return [*proofs, *([quotes.of_pod_annotation(owner, BIND_PHASE_KEY)] if was_allocated(owner) else [])]

@@ -12,11 +12,10 @@ from typing import NamedTuple
 from bot.finding_codes import Code
 from bot.hami.fit import verdicts as fit
 from bot.hami.fit.verdicts import Verdict
-from bot.hami.nodes.registration import Unregistered
 from bot.hami.scheduler_logs.scheduling_events import REASONS, CardCount, finding_code, reason_of
 from bot.hami.version import NEWEST_READ
 from bot.kube.selectors import SELECTOR_TEXT
-from bot.report import Evidence, Severity
+from bot.report import Severity
 from playbooks.attempt import Attempt
 from playbooks.rules.common.findings import other_vendors
 from playbooks.scenes.waiting_pod import PodScene
@@ -264,17 +263,6 @@ def unexplained(scene: PodScene) -> list[tuple[str, int]]:
     return [(text, count - ours[name]) for name, (text, count) in theirs.items() if count > ours[name]]
 
 
-def is_unregistered(scene: PodScene, name: str) -> Unregistered | None:
-    """Why the node is unregistered, None when it is registered."""
-    state = scene.view.state(name)
-    return state if isinstance(state, Unregistered) else None
-
-
 def severity_of(cause: RankedCause) -> Severity:
     """The severity of a cause: a warning, or information where a change of it alone would not help."""
     return "warning" if cause.rank < Rank.BACKGROUND else "info"
-
-
-def words(attempt: Attempt) -> list[Evidence]:
-    """The schedulers' newest statement about the pod as evidence, else HAMi's that no node fits."""
-    return attempt.words or ([attempt.none_fit] if attempt.none_fit else [])

@@ -27,8 +27,9 @@ from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, one_line, step
 from bot.texts import Prose, Text
 from playbooks.attempt import Attempt
+from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduler_logs import LogOf
-from playbooks.gather.scheduler_process import PanicLog
+from playbooks.gather.scheduler_process import ended_by_panic
 from playbooks.quotes import kubectl, of_logged, shown
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
@@ -169,14 +170,19 @@ def _one_log(log: LogOf, about: LogSubject) -> PodLog:
     return PodLog(log, tuple(own), tuple(bare), older, ahead, open_ended)
 
 
-class _Found(NamedTuple):
-    log: PanicLog
+class _LoggedPanic(NamedTuple):
+    log: LogSeen
     panic: Panic
+
+    @property
+    def ended_at(self) -> str:
+        """When the run ended that ended with it; empty where it goes on, or that is not said."""
+        return (ended_by_panic(self.log.pod) or "") if self.log.previous else ""
 
     @property
     def at(self) -> datetime | None:
         """When it was; the panic that ends a process is only as late as that end."""
-        return self.panic.at or parse_time(self.log.ended_at)
+        return self.panic.at or parse_time(self.ended_at)
 
     def explains(self, attempt: Attempt) -> bool:
         """Whether the call broke within seconds of it, or found nobody while its process was started again."""
@@ -194,7 +200,7 @@ def panicked(scene: PodScene) -> Iterator[Finding]:
     attempt = scene.attempt
     if not _may_be_panic(attempt) or attempt.evidence is None:
         return
-    found = _found(scene.process.panics)
+    found = _crashes(scene.process.panics)
     if near := [crash for crash in found if crash.explains(attempt)]:
         yield _told(near, [attempt.evidence], Text("scheduler-panic.claim", what=_what(near)), of=scene.install)
     elif says_answer_broke_off(attempt.evidence.quote) and (attempt.stage != "bind" or found):
@@ -223,7 +229,7 @@ def extender_ended(scene: HamiScene) -> Iterator[Finding]:
     """The finding that a panic ended the extender a short while ago, or no scheduler is ready after it."""
     found = _ends(scene)
     if scene.install.ready_pods:
-        times = [(crash, parse_time(crash.log.ended_at)) for crash in found]
+        times = [(crash, parse_time(crash.ended_at)) for crash in found]
         found = [crash for crash, at in times if at is None or scene.now - at <= _RECENT]
     if found:
         yield _end_told(scene, found)
@@ -236,14 +242,14 @@ def extender_ended_before(scene: HamiScene) -> Iterator[Finding]:
         yield _end_told(scene, found)
 
 
-def _ends(scene: HamiScene) -> list[_Found]:
-    return [crash for crash in _found(scene.process.panics) if crash.log.previous]
+def _ends(scene: HamiScene) -> list[_LoggedPanic]:
+    return [crash for crash in _crashes(scene.process.panics) if crash.log.previous]
 
 
-def _end_told(scene: HamiScene, found: list[_Found]) -> Finding:
-    log = found[-1].log
-    key = "scheduler-panic.ended-at" if log.ended_at else "scheduler-panic.ended"
-    claim = Text(key, what=_what(found), pod=log.scheduler.name, at=log.ended_at)
+def _end_told(scene: HamiScene, found: list[_LoggedPanic]) -> Finding:
+    last = found[-1]
+    key = "scheduler-panic.ended-at" if last.ended_at else "scheduler-panic.ended"
+    claim = Text(key, what=_what(found), pod=last.log.pod.name, at=last.ended_at)
     severity: Severity = "warning" if scene.install.ready_pods else "critical"
     return _told(found, [], claim, severity=severity, of=scene.install)
 
@@ -253,12 +259,12 @@ def _may_be_panic(attempt: Attempt) -> bool:
     return asked and attempt.evidence is not None and may_be_panic(attempt.evidence.quote)
 
 
-def _survived(scene: HamiScene) -> list[_Found]:
+def _survived(scene: HamiScene) -> list[_LoggedPanic]:
     """The panics of a process that runs on."""
-    return [crash for crash in _found(scene.process.panics) if not crash.log.previous] if scene.install.seen else []
+    return [crash for crash in _crashes(scene.process.panics) if not crash.log.previous] if scene.install.seen else []
 
 
-def panicked_in(runs: Sequence[RunInLog], logs: tuple[PanicLog, ...], steps: tuple[NextAction, ...]) -> list[Finding]:
+def panicked_in(runs: Sequence[RunInLog], logs: tuple[LogSeen, ...], steps: tuple[NextAction, ...]) -> list[Finding]:
     """The finding that the newest filter run has no result, as the extender panicked seconds after it began.
 
     `steps` come before the step to read the panic's stack.
@@ -267,7 +273,7 @@ def panicked_in(runs: Sequence[RunInLog], logs: tuple[PanicLog, ...], steps: tup
     if began is None or runs[-1].cycle.has_result:
         return []
     name = runs[-1].log.scheduler.name
-    found = [crash for crash in _found(logs) if crash.log.scheduler.name == name and crash.panic.at]
+    found = [crash for crash in _crashes(logs) if crash.log.pod.name == name and crash.panic.at]
     near = [crash for crash in found if crash.panic.at and -_ROUNDED <= crash.panic.at - began <= _AT_ONCE]
     if not near:
         return []
@@ -276,25 +282,25 @@ def panicked_in(runs: Sequence[RunInLog], logs: tuple[PanicLog, ...], steps: tup
 
 
 def _recovered(
-    scene: HamiScene, found: list[_Found], *, severity: Severity, confidence: Confidence = "confirmed"
+    scene: HamiScene, found: list[_LoggedPanic], *, severity: Severity, confidence: Confidence = "confirmed"
 ) -> Finding:
-    name = found[-1].log.scheduler.name
+    name = found[-1].log.pod.name
     claim = Text("scheduler-panic.recovered", what=_what(found), pod=name, count=len(found))
     return _told(found, [], claim, severity=severity, confidence=confidence, of=scene.install)
 
 
-def _found(logs: tuple[PanicLog, ...]) -> list[_Found]:
+def _crashes(logs: tuple[LogSeen, ...]) -> list[_LoggedPanic]:
     """Every panic, those of runs that ended first, the newest last."""
-    found = [_Found(log, panic) for log in logs for panic in read_panics(log.lines)]
+    found = [_LoggedPanic(log, panic) for log in logs for panic in read_panics(log.lines)]
     return sorted(found, key=lambda crash: (not crash.log.previous, str(crash.panic.at or "")))
 
 
-def _what(found: list[_Found]) -> str:
+def _what(found: list[_LoggedPanic]) -> str:
     return one_line(found[-1].panic.what, 60)
 
 
 def _told(
-    found: list[_Found],
+    found: list[_LoggedPanic],
     proofs: list[Evidence],
     claim: Prose,
     *,
@@ -305,14 +311,14 @@ def _told(
 ) -> Finding:
     proofs = [*proofs, *map(_of_line, found[: -_MAX_SHOWN - 1 : -1])]
     last = found[-1].log
-    steps = (*steps, _stack(last.scheduler, *(["--previous"] if last.previous else [])))
+    steps = (*steps, _stack(last.pod, *(["--previous"] if last.previous else [])))
     return finding("scheduler-panic", claim, confidence, proofs=proofs, severity=severity, actions=steps, of=of)
 
 
-def _of_line(found: _Found) -> Evidence:
+def _of_line(found: _LoggedPanic) -> Evidence:
     log, raw, at = found.log, shown(found.panic.raw)[:_LONGEST], found.panic.at
     options = ("--previous",) if log.previous else ()
-    return of_logged(log.scheduler, EXTENDER_CONTAINER, raw, at, *options, grep="-E 'panic|fatal error'")
+    return of_logged(log.pod, EXTENDER_CONTAINER, raw, at, *options, grep="-E 'panic|fatal error'")
 
 
 def _stack(scheduler: Pod, *options: str) -> NextAction:

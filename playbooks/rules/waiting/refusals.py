@@ -29,15 +29,7 @@ from playbooks.rules.common.findings import finding
 from playbooks.rules.common.holders import edit_owner
 from playbooks.rules.nodes.causes import uncordon
 from playbooks.rules.quota.effects import quoted
-from playbooks.rules.waiting.cause_ranking import (
-    RankedCause,
-    by_words,
-    family,
-    is_unregistered,
-    severity_of,
-    unexplained,
-    words,
-)
+from playbooks.rules.waiting.cause_ranking import RankedCause, by_words, family, severity_of, unexplained
 from playbooks.rules.waiting.unregistered_nodes import set_as_asked, set_to
 from playbooks.scenes.waiting_pod import PodScene
 
@@ -90,7 +82,7 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
     # Whether HAMi, without saying why, refused just as many registered nodes as our own fit does.
     ours = [name for name, verdict in scene.verdicts.items() if verdict.fits is False]
     unsaid = scene.attempt.generic_refusals()
-    as_many = unsaid > 0 and unsaid == sum(is_unregistered(scene, name) is None for name in ours)
+    as_many = unsaid > 0 and unsaid == sum(scene.why_unregistered(name) is None for name in ours)
     confidence: Confidence = "confirmed" if proofs or as_many else "suspected"
     largest = too_small(scene) if cause.text == verdicts.INSUFFICIENT_MEMORY else None
     if cause.text == verdicts.QUOTA_NOT_FIT and not cause.nodes:
@@ -101,11 +93,11 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
         sizes = {"type": one_line(largest.card.type, 60), "largest": prose.mib(largest.card.memory_mib)}
         nodes = prose.names(largest.nodes)
         claim = Text("card-insufficient-memory.never", nodes=nodes, memory=_memory(scene), **sizes)
-    proofs = [*(proofs or words(scene.attempt)), *_object_proofs(scene, cause, largest)]
+    proofs = [*(proofs or scene.words), *_object_proofs(scene, cause, largest)]
     steps = () if severity == "info" else where_to_look(scene, cause)
     if (own := set_as_asked(scene, cause)) is not None:
-        claim, proofs = sentences(claim, own[0]), [*proofs, *own[1]]
-        steps = (*own[2], *steps) if steps else ()
+        claim, proofs = sentences(claim, own.text), [*proofs, *own.proofs]
+        steps = (*own.steps, *steps) if steps else ()
     of, nodes = scene.install, cause.nodes
     return finding(cause.code, claim, confidence, nodes, proofs, severity=severity, actions=steps, of=of)
 
@@ -174,10 +166,10 @@ def in_words(
     known: Confidence = "confirmed" if sure else "suspected"
     if reason_of(cause.text) is None:
         claim = Text("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
-        return finding("kubernetes-filter", claim, known, proofs=words(attempt), severity=severity, actions=steps)
+        return finding("kubernetes-filter", claim, known, proofs=attempt.words, severity=severity, actions=steps)
     count = max(len(cause.nodes), cause.unlocked)
     claim = Text("said.vendor" if why == "vendor" else "said.claim", count=count, reason=cause.text)
-    proofs = attempt.evidence_for(cause.text) or words(attempt)
+    proofs = attempt.evidence_for(cause.text) or attempt.words
     return finding(cause.code, claim, known, cause.nodes, proofs, severity=severity, actions=steps)
 
 
@@ -201,7 +193,7 @@ def lost_to_kubernetes(scene: PodScene) -> Iterator[Finding]:
     else:
         claim = Text("kubernetes-filter.claim", count=count, text=text)
     steps = [look_at_pod(scene.pod, text)]
-    yield finding("kubernetes-filter", claim, proofs=words(scene.attempt), actions=steps)
+    yield finding("kubernetes-filter", claim, proofs=scene.words, actions=steps)
 
 
 def look_at_pod(pod: Pod, text: str) -> NextAction:
@@ -226,7 +218,7 @@ def _kubernetes(scene: PodScene, cause: RankedCause, severity: Severity) -> Find
     else:
         proofs = [_obstacle_proof(scene, first, detail)]
         actions = [*_tolerating(scene, first, detail), look_at_pod(scene.pod, cause.text)]
-    proofs = [*(words(scene.attempt) if quoted else []), *proofs]
+    proofs = [*(scene.words if quoted else []), *proofs]
     key = "kubernetes-filter.room" if able else "kubernetes-filter.claim"
     claim = Text(key, count=len(cause.nodes), text=text, nodes=prose.some(able))
     claim = short.claim(text, len(cause.nodes)) if short else claim

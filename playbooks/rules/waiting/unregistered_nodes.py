@@ -30,10 +30,9 @@ from playbooks import quotes
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, InstallSeen
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import finding
+from playbooks.rules.common.findings import Part, finding
 from playbooks.rules.common.holders import edit
-from playbooks.rules.nodes.causes import Told
-from playbooks.rules.waiting.cause_ranking import RankedCause, is_unregistered, severity_of, words
+from playbooks.rules.waiting.cause_ranking import RankedCause, severity_of
 from playbooks.scenes.waiting_pod import PodScene
 
 _EMPTY = ("", "[]", "null", ":", "{}")
@@ -62,17 +61,16 @@ def unregistered(scene: PodScene, cause: RankedCause) -> list[Finding]:
     found: list[Finding] = []
     by_why: dict[tuple[Code, str], list[str]] = {}
     for name in expected:
-        state = is_unregistered(scene, name)
-        if state is not None:
+        if (state := scene.why_unregistered(name)) is not None:
             by_why.setdefault(code_and_why(scene.nodes[name], state, scene.device), []).append(name)
     proofs = scene.attempt.evidence_for(verdicts.NODE_UNREGISTERED)
     confidence: Confidence = "confirmed" if proofs else "suspected"
     selector = scene.install.flags.get(NODE_SELECTOR_FLAG, "").strip("[]")
     for (code, why), names in sorted(by_why.items(), key=lambda item: (-len(item[1]), item[0])):
         claim = claim_of((code, why), names, scene.device, str(scene.version or "?"))
-        shown = registration_proofs(scene.nodes[names[0]], is_unregistered(scene, names[0]), scene.device)
+        shown = registration_proofs(scene.nodes[names[0]], scene.why_unregistered(names[0]), scene.device)
         actions = registration_actions(names[0], why, plugins.get(names[0]), scene.device.vendor, selector)
-        shown, of = [*(proofs or words(scene.attempt)), *shown], scene.install
+        shown, of = [*(proofs or scene.words), *shown], scene.install
         found.append(finding(code, claim, confidence, names, shown, severity=severity, actions=actions, of=of))
     normal = [name for name in cause.nodes if name not in expected]
     if normal and not found:
@@ -104,7 +102,7 @@ def untrusted_nodes(scene: PodScene) -> Finding | None:
     claim = Text("handshake-stale.guides", nodes=prose.names(names), threshold=int(GUIDES_THRESHOLD.total_seconds()))
     sure: Confidence = "confirmed" if proofs and explains else "suspected"
     text = nodes[names[0]].metadata.annotation(key) or ""
-    proofs = [*(proofs or words(scene.attempt)), quotes.of_node_annotation(nodes[names[0]], key, text)]
+    proofs = [*(proofs or scene.words), quotes.of_node_annotation(nodes[names[0]], key, text)]
     severity, steps = ("warning", plugin_actions(names[0], None)) if explains else ("info", ())
     return finding("handshake-stale", claim, sure, names, proofs, severity=severity, actions=steps)
 
@@ -213,7 +211,7 @@ _HELPS = {
 """The setting of a node that gives more of what is missing, by HAMi's reason."""
 
 
-def set_as_asked(scene: PodScene, cause: RankedCause) -> Told | None:
+def set_as_asked(scene: PodScene, cause: RankedCause) -> Part | None:
     """The claim, evidence and steps where HAMi's ConfigMap sets a node to the mode that the pod asks for, or to more of
     what it lacks, and its GPUs are registered otherwise; else None.
     """
@@ -228,7 +226,7 @@ def set_as_asked(scene: PodScene, cause: RankedCause) -> Told | None:
             more = differs.wanted == asked if mode else float(differs.wanted) > float(differs.has)
             if differs.key.lower() == helps and more and not is_started_with(differs.key, scene.plugins.get(name)):
                 claim, proofs = registered_otherwise(differs, name, settings, node)
-                return claim, proofs, plugin_actions(name, scene.plugins.get(name))
+                return Part(claim, proofs, plugin_actions(name, scene.plugins.get(name)))
     return None
 
 

@@ -5,7 +5,6 @@ Signs and texts: volcano v1.9 to v1.16 (pkg/scheduler/plugins/deviceshare), volc
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from bot.hami.installation.install import KUBERNETES_SCHEDULER, VOLCANO_SCHEDULERS, Install
 from bot.hami.nodes.cards import Card
@@ -20,7 +19,7 @@ from playbooks.gather.node_side import LogSeen
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import last_of, statuses
-from playbooks.rules.common.findings import finding, fix_of, log_line
+from playbooks.rules.common.findings import Part, finding, fix_of, log_line
 from playbooks.rules.common.holders import edit_owner
 from playbooks.rules.nodes.plugin_faults import in_plugin_log
 from playbooks.rules.waiting.unregistered_nodes import plugin_log
@@ -69,14 +68,6 @@ _MEANINGS = (
 """What Volcano or its device plugin says, what that means and what to do, the most telling first."""
 
 
-class _Lack(NamedTuple):
-    """What no node has of what the pod asks Volcano for."""
-
-    claim: Text
-    proof: Evidence
-    step: NextAction
-
-
 def limited_containers(pod: Pod) -> list[Container]:
     """The containers that get a part of a GPU as Volcano's vGPU: HAMi-core keeps their limits too."""
     parts = {f"{_VGPU}{name}" for name in ("memory", "memory-percentage", "cores")}
@@ -110,7 +101,7 @@ def scheduled_by_volcano(
     quoted: Sequence[Evidence],
     *,
     logs: Sequence[LogSeen] = (),
-    lacking: _Lack | None = None,
+    lacking: Part | None = None,
     beside: Sequence[Pod] = (),
 ) -> Finding | None:
     """The finding of what Volcano says of its pod, else None. `quoted`: events of the pod, then of its PodGroup.
@@ -145,8 +136,8 @@ def scheduled_by_volcano(
         fix = Text("volcano-scheduled.fix-held") if ending else Text("volcano-scheduled.fix-held-unseen")
         steps = [act(fix, holders)]
     if lacking:
-        claim, steps = sentences(claim, lacking.claim), [lacking.step]
-        proofs = [*quoted, lacking.proof, *proofs[len(quoted) :]]
+        claim, steps = sentences(claim, lacking.text), lacking.steps
+        proofs = [*quoted, *lacking.proofs, *proofs[len(quoted) :]]
     if (group := pod_group(pod)) and not pod.spec.node_name:
         describe = kubectl("-n", pod.namespace, "describe", "podgroups.scheduling.volcano.sh", group)
         steps = [*steps, step(Text("volcano-scheduled.group"), describe)]
@@ -164,7 +155,7 @@ def placed_by_volcano(scene: PodScene) -> Iterator[Finding]:
         yield told
 
 
-def _lacks(scene: PodScene) -> _Lack | None:
+def _lacks(scene: PodScene) -> Part | None:
     """More GPUs for one container than any node registers, or a resource offered at 0 where GPUs are registered."""
     registered = {node.name: cards(node) for node in scene.nodes.values()}
     node = max(registered, key=lambda name: len(registered[name]), default="")
@@ -176,7 +167,8 @@ def _lacks(scene: PodScene) -> _Lack | None:
     if number.isdecimal() and int(number) > most:
         claim = Text("volcano-scheduled.too-many", resource=_NUMBER, asked=number, most=most, node=node)
         fewer = edit_owner(scene.pod, Text("volcano-scheduled.fewer", resource=_NUMBER, most=most))
-        return _Lack(claim, quotes.of_node_annotation(scene.nodes[node], _REGISTER, registered[node][0].uuid), fewer)
+        proof = quotes.of_node_annotation(scene.nodes[node], _REGISTER, registered[node][0].uuid)
+        return Part(claim, [proof], [fewer])
     for name, found in registered.items():
         offered = scene.nodes[name].status.allocatable or {}
         none = next((resource for resource in asked if found and str(offered.get(resource)) == "0"), "")
@@ -184,7 +176,7 @@ def _lacks(scene: PodScene) -> _Lack | None:
             claim = Text("volcano-scheduled.offered-none", node=name, resource=none, count=len(found))
             where = kubectl("get", "daemonsets", "-A", "-l", "app.kubernetes.io/component=device-plugin")
             factor = act(Text("volcano-scheduled.factor", node=name), where)
-            return _Lack(claim, quotes.of_allocatable(scene.nodes[name], none), factor)
+            return Part(claim, [quotes.of_allocatable(scene.nodes[name], none)], [factor])
     return None
 
 

@@ -37,7 +37,6 @@ from playbooks.rules.waiting.cause_ranking import (
     rank_causes,
     rank_words,
     severity_of,
-    words,
 )
 from playbooks.rules.waiting.refused_requests import bug_of_slices, refused_by_bug
 from playbooks.rules.waiting.stale_scheduler import ghosts_suspected
@@ -75,7 +74,7 @@ def refused_by_words(scene: PodScene) -> list[Finding]:
 def refused_by_nodes(scene: PodScene) -> list[Finding]:
     """The findings of what would have to change for some node to take the pod, the most likely first."""
     untrusted, ranked = scene.once(untrusted_nodes), scene.once(causes)
-    too_large = impossible(scene, words(scene.attempt))
+    too_large = impossible(scene, scene.words)
     background = [untrusted] if untrusted is not None and untrusted.severity == "info" else []
     found = [each for each in (too_large, untrusted) if each is not None and each not in background]
     met = bug_of_slices(scene, ranked[0].code) if ranked and not found else None
@@ -169,16 +168,8 @@ def by_autoscaler(scene: PodScene) -> Part | None:
     return Part(text, [quotes.of_event(newest)])
 
 
-_TAINTS = {
-    **dict.fromkeys(NOT_READY_TAINTS, "not-ready"),
-    **dict.fromkeys(PRESSURE_TAINTS, "pressure"),
-    CORDON_TAINT: "cordoned",
-}
-_CLAIMS = {
-    "not-ready": "kubernetes-filter.not-ready",
-    "pressure": "kubernetes-filter.pressure",
-    "cordoned": "kubernetes-filter.cordoned",
-}
+_STATES = (*NOT_READY_TAINTS, *PRESSURE_TAINTS, CORDON_TAINT)
+"""The taints that Kubernetes gives a node for its state."""
 
 
 def _by_state(scene: PodScene, cause: RankedCause) -> list[Finding]:
@@ -187,7 +178,7 @@ def _by_state(scene: PodScene, cause: RankedCause) -> list[Finding]:
     for name in cause.nodes if scene.request.containers else ():
         obstacle = scene.obstacles[name]
         taint = CORDON_TAINT if obstacle.text == UNSCHEDULABLE_TEXT else obstacle.detail
-        if obstacle.text in (UNSCHEDULABLE_TEXT, TAINT_TEXT) and taint in _TAINTS and scene.expects_gpus(name):
+        if obstacle.text in (UNSCHEDULABLE_TEXT, TAINT_TEXT) and taint in _STATES and scene.expects_gpus(name):
             by_taint[taint].append(name)
     if not by_taint:
         return [refusals.refused(scene, cause)]
@@ -201,14 +192,16 @@ def _by_state(scene: PodScene, cause: RankedCause) -> list[Finding]:
 
 def _finding(scene: PodScene, cause: RankedCause, taint: str) -> Finding:
     names = cause.nodes
-    claim = Text(_CLAIMS[_TAINTS[taint]], nodes=prose.names(names), taint=taint)
+    down = "kubernetes-filter.pressure" if taint in PRESSURE_TAINTS else "kubernetes-filter.not-ready"
+    key = "kubernetes-filter.cordoned" if taint == CORDON_TAINT else down
+    claim = Text(key, nodes=prose.names(names), taint=taint)
     if takers := refusals.takers(scene, cause):
         claim = Text("kubernetes-filter.taken", claim=claim, nodes=prose.some(takers))
     steps = [step(Text("nodes.describe", node=names[0]), kubectl("describe", "node", names[0]))]
     if taint == CORDON_TAINT:
         uncordon = kubectl("uncordon", names[0])
         steps.append(act(Text("kubernetes-filter.uncordon", node=names[0]), uncordon))
-    said = words(scene.attempt) if refusals.said_by_kubernetes(scene.attempt, cause) else []
+    said = scene.words if refusals.said_by_kubernetes(scene.attempt, cause) else []
     proofs, severity = [*said, *_proof(scene.nodes[names[0]], taint)], severity_of(cause)
     sure: Confidence = "confirmed" if said else "suspected"
     return finding("kubernetes-filter", claim, sure, names, proofs, severity=severity, actions=steps)
