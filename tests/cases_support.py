@@ -10,8 +10,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.report import Report
+from bot.render.overview import steps_shown
+from bot.report import VERDICT_LIMIT, Report, as_json
 from bot.texts import Language, Texts
 from playbooks.playbook import Sources, find
 from tests.report_schema import validated
@@ -66,8 +69,7 @@ class Question(NamedTuple):
 
     def ask(self, cluster: RecordedCluster | None = None) -> Report:
         """The report on the recording, or on an edited copy of it."""
-        recording = cluster or RecordedCluster.open(CASES / self.version / "recording.tar.gz")
-        return ask_cluster(recording, verb=self.verb, **self.values)
+        return ask_cluster(cluster or opened(self.version), verb=self.verb, **self.values)
 
 
 def questions() -> list[Question]:
@@ -107,10 +109,27 @@ def gist(report: Report) -> Any:
     }
 
 
+def keeps_its_limits(report: Report) -> None:
+    """It survives JSON, a warning has something to do, verdict, steps and rows have their measure."""
+    assert msgspec.json.decode(as_json(report), type=Report) == report
+    assert report.findings
+    assert [found.code for found in report.findings if found.severity != "info" and not found.next_actions] == []
+    assert 0 < len(report.verdict) <= VERDICT_LIMIT
+    assert "\n" not in report.verdict
+    assert len(steps_shown(report)) <= 3
+    assert all(len(row) == len(table.columns) for table in report.tables for row in table.rows)
+
+
 @cache
 def _answers(version: str) -> dict[str, Any]:
     answers: dict[str, Any] = json.loads((CASES / version / "answers.json").read_text(encoding="utf-8"))
     return answers
+
+
+@cache
+def opened(version: str) -> RecordedCluster:
+    """The recording of that version, opened once."""
+    return RecordedCluster.open(CASES / version / "recording.tar.gz")
 
 
 @cache
