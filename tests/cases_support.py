@@ -165,6 +165,16 @@ def edited(version: str, path: Path, *edits: Edit) -> Path:
     return write_recording(files, path)
 
 
+def newer_recording(folder: Path) -> Path:
+    """A recording of a HAMi newer than any that was read."""
+
+    def edit(files: Files) -> None:
+        for name, data in files.items():
+            files[name] = data.replace(b"hami:v2.10.0", b"hami:v2.11.0") if name.startswith("objects/") else data
+
+    return edited("hami-2.10", folder / "newer.tar.gz", edit)
+
+
 def without(name: str) -> Edit:
     """Take a file of objects away: `without("events")`."""
     return lambda files: files.__delitem__(next(file for file in files if file.startswith(f"objects/{name}.")))
