@@ -51,6 +51,9 @@ def scenarios() -> list[Scenario]:
     return found
 
 
+_REPORTS: dict[tuple[str, str, str, Language], Report] = {}
+
+
 class Question(NamedTuple):
     """A verb asked of a recorded cluster, with the values of its arguments; see `cases/questions/<verb>.json`.
 
@@ -67,9 +70,14 @@ class Question(NamedTuple):
     def expected(self) -> Any:
         return _answers(self.version)[f"{self.verb} {self.name}"]
 
-    def ask(self, cluster: RecordedCluster | None = None) -> Report:
-        """The report on the recording, or on an edited copy of it."""
-        return ask_cluster(cluster or opened(self.version), verb=self.verb, **self.values)
+    def ask(self, cluster: RecordedCluster | None = None, language: Language = "en") -> Report:
+        """The report on the recording, made once, or on an edited copy of it."""
+        if cluster:
+            return ask_cluster(cluster, verb=self.verb, language=language, **self.values)
+        key = (self.version, self.verb, self.name, language)
+        if key not in _REPORTS:
+            _REPORTS[key] = self.ask(opened(self.version), language)
+        return _REPORTS[key]
 
 
 def questions() -> list[Question]:

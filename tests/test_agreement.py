@@ -9,7 +9,7 @@ import pytest
 from bot.errors import SourceError
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Finding, Report
-from tests.cases_support import CASES, VERSIONS, ask_cluster, scenarios
+from tests.cases_support import VERSIONS, ask_cluster, opened, scenarios
 from tests.incidents_support import incidents, open_incident
 
 pytestmark = pytest.mark.few(3)
@@ -53,7 +53,7 @@ class Asked(NamedTuple):
 @cache
 def _cluster(recording: str) -> RecordedCluster:
     if recording in VERSIONS:
-        return RecordedCluster.open(CASES / recording / "recording.tar.gz")
+        return opened(recording)
     return open_incident(recording)
 
 

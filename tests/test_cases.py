@@ -31,7 +31,6 @@ from tests.cases_support import (
     gist,
     in_full,
     keeps_its_limits,
-    opened,
     questions,
     scenarios,
     text_of,
@@ -71,15 +70,6 @@ NO_MATTER = (("gpus", "resourcequotas"),)
 """What is read with the rest and decides nothing of the answer."""
 
 
-@cache
-def answer(question_at: int) -> Report:
-    return QUESTIONS[question_at].ask()
-
-
-def report_of(question: Question) -> Report:
-    return answer(QUESTIONS.index(question))
-
-
 @pytest.fixture(scope="session")
 def variant(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Opened recordings with some edits, each made once."""
@@ -104,7 +94,7 @@ def is_right(scenario: Scenario, report: Report) -> bool:
 @by_name
 def test_the_answer_is_the_expected_one_and_keeps_its_promises(scenario: Scenario) -> None:
     """The cause comes first, quotes stand verbatim in the recording, a healthy pod has nothing above info."""
-    report = ask_cluster(opened(scenario.version), scenario.pod)
+    report = scenario.question.ask()
     assert gist(report) == scenario.question.expected
     assert is_right(scenario, report)
     keeps_its_limits(report)
@@ -143,7 +133,7 @@ def test_an_answer_without_one_kind_of_object_weakens_but_is_not_wrong(version: 
             report = question.ask(cluster)
         except SourceError:  # nothing can be said without it, which is an answer too
             continue
-        whole = report_of(question).findings
+        whole = question.ask().findings
         known = {(finding.code, finding.scope) for finding in whole}
         warnings = [finding for finding in report.findings if finding.severity != "info"]
         new = [finding for finding in warnings if (finding.code, finding.scope) not in known]
@@ -156,9 +146,7 @@ def test_an_answer_without_one_kind_of_object_weakens_but_is_not_wrong(version: 
         first = report.findings[0]
         assert report.gaps, scenario
         assert first.confidence == "suspected", scenario
-        assert first.code in HONEST or first.code in {
-            finding.code for finding in ask_cluster(opened(version), scenario.pod).findings
-        }
+        assert first.code in HONEST or first.code in {finding.code for finding in scenario.question.ask().findings}
 
 
 @pytest.mark.sampled(1)
@@ -199,7 +187,7 @@ def test_an_unknown_version_never_makes_an_answer_wrong(version: str, variant: A
 @by_question
 def test_the_answer_is_the_expected_one_keeps_its_promises_and_fits_slack(question: Question) -> None:
     """Quotes stand verbatim in the recording, or in what came back where something could not be read."""
-    report = report_of(question)
+    report = question.ask()
     assert gist(report) == question.expected
     keeps_its_limits(report)
     seen = "\x00".join([text_of(question.version), *(gap.why for gap in report.gaps)])
@@ -245,7 +233,7 @@ def test_a_live_cluster_gives_the_same_findings_and_a_refusal_a_gap(resource: st
             if not (resource and "403" in in_english(error.message)):
                 raise
             return
-        expected = [(found.code, found.scope) for found in report_of(question).findings]
+        expected = [(found.code, found.scope) for found in question.ask().findings]
         same = [(found.code, found.scope) for found in report.findings] == expected
         refused = resource and any(re.search(FORBIDDEN[resource], request.path) for request in server.requests)
         assert same or refused, question
@@ -267,7 +255,7 @@ def test_every_verb_that_reads_a_whole_cluster_has_a_question_for_every_version(
 @pytest.mark.parametrize("version", sorted({question.version for question in QUESTIONS}))
 def test_a_digest_counts_what_waits_as_pending_does(version: str) -> None:
     said = {
-        question.verb: report_of(question).verdict
+        question.verb: question.ask().verdict
         for question in QUESTIONS
         if (question.version, question.name) == (version, "all")
     }

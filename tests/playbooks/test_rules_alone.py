@@ -45,7 +45,7 @@ from playbooks.scenes.quota import QuotaScene
 from playbooks.scenes.waiting_pod import PodScene
 from playbooks.tune.playbook import TUNE
 from playbooks.tune.scene import Throttled, TuneScene
-from tests.cases_support import CASES, scenarios
+from tests.cases_support import CASES, opened, scenarios
 from tests.incidents_support import incidents, open_incident
 from tests.tune.support import cases, open_case
 
@@ -58,13 +58,7 @@ NO_INSTALL = InstallSeen(
     presence="unknown",
 )
 ASKED: Mapping[str, Callable[[], tuple[RecordedCluster, str]]] = {
-    **{
-        f"{case.version} {case.pod}": lambda case=case: (
-            RecordedCluster.open(CASES / case.version / "recording.tar.gz"),
-            case.pod,
-        )
-        for case in scenarios()
-    },
+    **{f"{case.version} {case.pod}": lambda case=case: (opened(case.version), case.pod) for case in scenarios()},
     **{
         incident.name: lambda incident=incident: (open_incident(incident.name), incident.pod)
         for incident in incidents()
@@ -74,8 +68,9 @@ ASKED: Mapping[str, Callable[[], tuple[RecordedCluster, str]]] = {
 AnyScene = PodScene | PlacedScene | AbsentScene
 TABLES: Mapping[type, tuple[Stage[Any], ...]] = {PodScene: WAITING, PlacedScene: PLACED, AbsentScene: ABSENT}
 
+RECORDED = sorted(path.parent.name for path in CASES.glob("*/recording.tar.gz"))
 CLUSTERS: Mapping[str, Callable[[], RecordedCluster]] = {
-    **{path.parent.name: lambda path=path: RecordedCluster.open(path) for path in CASES.glob("*/recording.tar.gz")},
+    **{name: lambda name=name: opened(name) for name in RECORDED},
     **{incident.name: lambda incident=incident: open_incident(incident.name) for incident in incidents()},
 }
 
