@@ -134,10 +134,14 @@ def _answers(version: str) -> dict[str, Any]:
     return answers
 
 
-@cache
 def opened(version: str) -> RecordedCluster:
     """The recording of that version, opened once."""
-    return RecordedCluster.open(CASES / version / "recording.tar.gz")
+    return _kept(CASES / version / "recording.tar.gz")
+
+
+@cache
+def _kept(recording: Path) -> RecordedCluster:
+    return RecordedCluster.open(recording)
 
 
 @cache
@@ -246,7 +250,8 @@ without_conditions: Edit = change("pods", _drop_conditions)
 
 def ask(recording: Path, pod: str = "", *, language: Language = "en", verb: str = "why", **values: Any) -> Report:
     """The report that a playbook gives on a recording; `pod` and `values` are the verb's arguments."""
-    return ask_cluster(RecordedCluster.open(recording), pod, language=language, verb=verb, **values)
+    cluster = _kept(recording) if CASES in recording.parents else RecordedCluster.open(recording)
+    return ask_cluster(cluster, pod, language=language, verb=verb, **values)
 
 
 def ask_cluster(

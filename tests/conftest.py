@@ -91,9 +91,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """Two for each core: many tests wait for a server most of their time."""
-    return 2 * (os.cpu_count() or 1)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two for each core: many tests wait for a server most of their time; but of a sample a fifth of the work is to
+    collect it, and each does that.
+    """
+    cores = os.cpu_count() or 1
+    return cores + 1 if config.getoption("enumerations") == "sample" else 2 * cores
 
 
 def pytest_collection_finish() -> None:

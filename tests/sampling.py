@@ -1,10 +1,10 @@
 """`make test` runs a part of each long enumeration, always the same one; `make test-all` then runs the rest.
 
-Of a test of many parameters, `USUAL` cases are run, or as many as `@pytest.mark.sampled(12)` says. A test that
-enumerates in a loop asks for the fixture `sample` and runs what that gives. A file whose tests are dear, as they start
-the whole bot, says `pytestmark = pytest.mark.few(8)`: so many cases of the whole file are run; in the folders where
-most files start the bot it is `FEW` unless the file says another number. What starts a process, a browser or a database
-server (`pytest.mark.process`) is left to `make test-all`; what only reads the project's own files
+Of a test of many parameters, `USUAL` cases run, or as many as `@pytest.mark.sampled(12)` says (`sampled(0)`: none). A
+test that enumerates in a loop asks for the fixture `sample` and runs what that gives. A file whose tests are dear, as
+they start the whole bot, says `pytestmark = pytest.mark.few(8)`: so many cases of the whole file are run; in the
+folders where most files start the bot it is `FEW` unless the file says another number. What starts a process, a browser
+or a database server (`pytest.mark.process`) is left to `make test-all`; what only reads the project's own files
 (`pytest.mark.source`) to `make lint`, where one process parses each of them once.
 Of the databases, and of the ways to Slack, each case is run on one. Of the examples of a property, a fifth is tried,
 and all of them in the rest.

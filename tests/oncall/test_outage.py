@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import aiohttp
+import pytest
 from aiohttp import web
 
 from bot.endpoint import ALERTS_PATH, alerts_route
@@ -95,6 +96,7 @@ async def turn(rig: Rig, keeper: Keeper, seconds: float) -> None:
     await rig.bot.clock.advance(seconds)
 
 
+@pytest.mark.few(0)  # a thousand alerts: left to `make test-all`
 def test_after_ten_minutes_without_slack_in_a_storm_everything_comes_by_severity_and_once(
     new_database: NewDatabase, tmp_path: Path
 ) -> None:

@@ -255,7 +255,7 @@ WITHOUT: Mapping[type, Mapping[str, Callable[[Any], AnyScene]]] = {
 }
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", ASKED)
 def test_a_rule_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(name: str) -> None:
     cluster, pod = ASKED[name]()
@@ -264,7 +264,7 @@ def test_a_rule_tells_what_it_declares_and_concludes_nothing_from_what_was_not_r
     speak_alone(TABLES[type(scene)], scene, WITHOUT[type(scene)])
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("verb", OF_CLUSTERS)
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_a_rule_about_a_cluster_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(
@@ -276,7 +276,7 @@ def test_a_rule_about_a_cluster_tells_what_it_declares_and_concludes_nothing_fro
     speak_alone(table, scene, without)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("cards", ["1", "2x16Gi", "64x50%"])
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_a_rule_about_cards_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(
@@ -287,7 +287,7 @@ def test_a_rule_about_cards_tells_what_it_declares_and_concludes_nothing_from_wh
     speak_alone(FIT, scene, FIT_WITHOUT)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", [case.name for case in cases()])
 def test_advice_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(name: str) -> None:
     cluster, tune = open_case(name), find("tune")
@@ -295,7 +295,7 @@ def test_advice_tells_what_it_declares_and_concludes_nothing_from_what_was_not_r
     speak_alone(TUNE, scene, TUNE_WITHOUT)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", ASKED)
 def test_a_rule_about_logs_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(name: str) -> None:
     cluster, pod = ASKED[name]()

@@ -588,6 +588,7 @@ def test_a_plugin_that_was_ended_by_others_is_not_put_down_to_the_driver_pod(
 LONG = f"I1121 04:57:00.000000       1 server.go:500] {'annotation ' * 100}\n"
 
 
+@pytest.mark.sampled(0)  # four megabytes of log: left to `make test-all`
 def test_a_cause_behind_more_long_lines_than_may_be_read_is_found(tmp_path: Path) -> None:
     report = why(tmp_path, *dead(), plugin_log=f"{LONG * 4_000}{NO_NVML}\n")
     assert NO_NVML in quotes(report)
