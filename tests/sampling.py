@@ -45,8 +45,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--enumerations",
         choices=["sample", "rest", "all", "whole", "source"],
         default="sample",
-        help="of long enumerations run a sample, only what the sample leaves out, or all; `whole`: also on every database "
-        "and way to Slack; `source`: only what reads the project's own files (default: %(default)s)",
+        help="of long enumerations run a sample, only what the sample leaves out, or all; `whole`: on every database and "
+        "way to Slack; `source`: only what reads the project's own files (default: %(default)s)",
     )
 
 
@@ -74,9 +74,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     elif which == "sample":
         chosen = sampled
     else:
-        chosen = {
-            item for item in _one_way(items) if which == "all" or item not in sampled or _enumerates(item)
-        } - checks
+        run_before = {item for item in sampled if which == "rest" and not _enumerates(item)}
+        chosen = _one_way(items) - run_before - checks
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]
 
