@@ -45,8 +45,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--enumerations",
         choices=["sample", "rest", "all", "whole", "source"],
         default="sample",
-        help="of long enumerations run a sample, only what the sample leaves out, or all; `whole`: on every database and "
-        "way to Slack; `source`: only what reads the project's own files (default: %(default)s)",
+        help="of long enumerations run a sample, only what the sample leaves out, or all; `whole`: on each "
+        "database and way to Slack; `source`: only what reads the project's own files (default: %(default)s)",
     )
 
 
