@@ -37,12 +37,6 @@ class Access(NamedTuple):
     changes_per_hour: int = 6
 
 
-class Allowed(NamedTuple):
-    """The decision that an action may be done, with the role that allows it."""
-
-    role: Role
-
-
 class WhyDenied(NamedTuple):
     """Why an action is denied, for the person who asked; `who`: ids of people who may, `where`: ids of channels."""
 
@@ -64,33 +58,26 @@ def role_of(access: Access, user: str, groups: Collection[str]) -> Role:
     return "operator" if names & access.operators else "viewer"
 
 
-def decide_access(
+def why_denied(
     access: Access, user: str, groups: Collection[str], channel: str, action: Action, *, requester: str = ""
-) -> Allowed | WhyDenied:
-    """Whether the user may do `action` in the channel. `requester` is who asked for the change in question."""
+) -> WhyDenied | None:
+    """Why the user may not do `action` in the channel, None where they may. `requester` is who asked for the change in
+    question.
+    """
     role = role_of(access, user, groups)
-    if action == "approve":
-        return _approving(access, user, role, requester)
-    if action == "refuse":
-        return Allowed(role) if role == "approver" or user == requester else _not_you(access, action)
-    if action in ("revert", "examine"):
-        return Allowed(role) if role != "viewer" or user == requester else _not_you(access, action)
-    if role == "viewer":
-        return _not_you(access, action)
+    if role == "viewer" or (role == "operator" and action in ("approve", "refuse")):
+        ends = action in ("refuse", "revert", "examine") and user == requester
+        return None if ends else _not_you(access, action)
+    if action == "approve" and user == requester:
+        others = tuple(sorted(access.approvers - {user}))
+        return WhyDenied(Text("error-access.you-asked-yourself"), others)
+    if action not in ("raise", "extend"):
+        return None
     if access.channels and channel not in access.channels:
         return WhyDenied(Text("error-access.changes-are-not-asked"), where=tuple(sorted(access.channels)))
     if access.two_person and channel.startswith(("D", "U", "W")):
         return WhyDenied(Text("error-access.nobody-else-sees-this"))
-    return Allowed(role)
-
-
-def _approving(access: Access, user: str, role: Role, requester: str) -> Allowed | WhyDenied:
-    if role != "approver":
-        return _not_you(access, "approve")
-    if user == requester:
-        others = tuple(sorted(access.approvers - {user}))
-        return WhyDenied(Text("error-access.you-asked-yourself"), others)
-    return Allowed(role)
+    return None
 
 
 def _not_you(access: Access, action: Action) -> WhyDenied:

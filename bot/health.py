@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from bot.texts import Prose, Text
 
 DEAF_S = 30.0
@@ -15,7 +17,7 @@ BLIND_S = 270.0
 _UNNAMED = "(default)"
 
 
-class HealthFacts(NamedTuple):
+class HealthFacts(msgspec.Struct, frozen=True):
     """The facts about the bot's health now. `deaf_s`: seconds without a connection to Slack.
 
     `store`: why it takes no writes, or empty. `closed`: by channel, why nothing can be posted; `oldest_s` is the age of

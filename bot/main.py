@@ -323,7 +323,7 @@ async def _answering(
                 if cut.lost:
                     log.error("%d questions and requests are lost: the store did not keep them", cut.lost)
                 with contextlib.suppress(StoreError):  # they lapse
-                    await deps.store.let_go(await deps.store.mine())
+                    await deps.store.let_go(await deps.store.held_keys())
                 await _flush(deps.outbox)
 
 

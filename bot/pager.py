@@ -46,7 +46,7 @@ _LONGEST_NAME = 40
 _DEEDS: Mapping[str, Literal["ack", "close"]] = {"incident.acknowledged": "ack", "incident.resolved": "close"}
 
 
-class PageEvent(NamedTuple):
+class PageEvent(msgspec.Struct, frozen=True):
     """One event of a page, for a pager. `affected` counts pods, or alerts where none names a pod. `link` leads to the
     thread, or is empty; `by` is who acknowledged or closed the page, or empty.
     """
@@ -83,7 +83,7 @@ def request_of(service: str, settings: PagingSettings, event: PageEvent, now: fl
         case "PagerDuty" if settings.pagerduty:
             return _pagerduty(settings.pagerduty, event)
         case "webhook" if settings.webhook:
-            body = msgspec.json.encode({"version": 1, **event._asdict()})
+            body = msgspec.json.encode({"version": 1, **msgspec.structs.asdict(event)})
             secret, timestamp = settings.webhook.secret.get_secret_value(), f"{now:.0f}"
             signed = {"X-Hami-Bot-Timestamp": timestamp, "X-Hami-Bot-Signature": signature(secret, timestamp, body)}
             return PagerRequest(settings.webhook.url, {"Content-Type": "application/json", **signed}, body, secret)

@@ -13,7 +13,7 @@ from bot.texts import Language
 from playbooks.playbook import Sources
 
 if TYPE_CHECKING:
-    from bot.changes.journal import Open
+    from bot.changes.journal import KnownChange
     from bot.kube.client.writer import Writer
 
 
@@ -68,7 +68,7 @@ async def open_writing(where: ClusterChoice) -> "AsyncGenerator[Writer | None]":
         yield writer
 
 
-async def open_in_the_store(where: ClusterChoice) -> "Sequence[Open] | None":
+async def open_in_the_store(where: ClusterChoice) -> "Sequence[KnownChange] | None":
     """The cluster's changes that the store has as open, read beside the bot; None where the settings name no store.
     Raises BotError.
     """

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
+import msgspec
+
 from bot.endpoint import Take
 from bot.health import HealthFacts, SteadyAge, Trouble, judge
 from bot.periodic_jobs import Clock
@@ -113,7 +115,9 @@ class HealthMonitor:
         live = self._live()
         unread = {name: (why, self._clock() - since) for name, (why, since) in (self._unread or {}).items()}
         token = live.token or self._seen.token
-        return judge(self._seen._replace(stopped=live.stopped, token=token, deaf_s=live.deaf_s, unread=unread))
+        return judge(
+            msgspec.structs.replace(self._seen, stopped=live.stopped, token=token, deaf_s=live.deaf_s, unread=unread)
+        )
 
     def why_not_ready(self) -> str:
         """Why this process should get no traffic, a line each; empty when it is ready."""
@@ -152,20 +156,20 @@ class HealthMonitor:
     async def _ask_store(self) -> None:
         store, now, at = self._deps.store, self._deps.now(), self._clock()
         if why := wrong_with(await found("monitor", Kept(store.marks))):
-            self._seen = self._seen._replace(store=why)
+            self._seen = msgspec.structs.replace(self._seen, store=why)
             return
         try:
             oldest = await store.outbox.oldest()
             heard = await store.marks.all(HEARD)
             blind = {cluster: mark.text for cluster, mark in (await blind_marks(store.marks)).items()}
         except StoreError as error:
-            self._seen = self._seen._replace(store=error.message)
+            self._seen = msgspec.structs.replace(self._seen, store=error.message)
             return
         channel, queued_at = oldest or ("", now)
         last = max([self._began, *(mark.at for mark in heard)])
         oldest_s, unheard_s = self._waiting.of(now - queued_at, at), self._unheard.of(now - last, at)
-        self._seen = self._seen._replace(
-            store="", oldest_s=oldest_s, oldest_for=channel, unheard_s=unheard_s, blind=blind
+        self._seen = msgspec.structs.replace(
+            self._seen, store="", oldest_s=oldest_s, oldest_for=channel, unheard_s=unheard_s, blind=blind
         )
 
     async def _ask_slack(self) -> None:
@@ -176,12 +180,12 @@ class HealthMonitor:
         links = await found("monitor", Workspace(self._deps.gateway, channels=tuple(some), joins=True))
         refused = any(map(is_of_token, links))
         if refused or links[0].state != "ok":  # what else may be wrong says nothing of the token
-            self._seen = self._seen._replace(token=self._seen.token or refused)
+            self._seen = msgspec.structs.replace(self._seen, token=self._seen.token or refused)
             return
         asked = {link.about: link for link in links if link.name == "slack-channel" and link.state != "degraded"}
         closed |= {channel: link.seen if link.state == "failed" else "" for channel, link in asked.items()}
         shut = {channel: why for channel, why in closed.items() if why and channel in channels}
-        self._seen = self._seen._replace(token=False, closed=shut)
+        self._seen = msgspec.structs.replace(self._seen, token=False, closed=shut)
         self._looked += len(asked) == len(some)
 
     async def _channels(self) -> tuple[str, ...]:

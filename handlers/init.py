@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
+import msgspec
 import yaml
 from pydantic import SecretStr
 
@@ -147,12 +148,12 @@ class Files(NamedTuple):
         """The paths of the files in that folder."""
         return cls(folder / USUAL_FILE, folder / "hami-bot-values.yaml", folder / "hami-bot-secret.yaml")
 
-    def there(self) -> list[Path]:
+    def existing(self) -> list[Path]:
         """Those of the files that exist."""
         return [path for path in self if path.exists() or path.is_symlink()]
 
 
-class Answers(NamedTuple):
+class Answers(msgspec.Struct, frozen=True):
     """The checked answers of `init`; empty where something is not wanted. The digest goes to the on-call channel, or
     else to `channel`.
     """
@@ -179,7 +180,7 @@ def write_files(files: Files, answers: Answers, *, replace: bool) -> None:
         "metadata": {"name": _SECRET_NAME},
         "stringData": {"bot-token": answers.bot_token, "app-token": answers.app_token},
     }
-    cluster, both = answers.cluster, _both(answers)
+    cluster, both = answers.cluster, _shared_settings(answers)
     reached = {"kubeconfig": str(cluster.kubeconfig or ""), "context": cluster.context}
     settings = {
         "slack": {"bot_token": answers.bot_token, "app_token": answers.app_token},
@@ -216,7 +217,7 @@ def _write(path: Path, text: str, *, replace: bool) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-def _both(answers: Answers) -> dict[str, Any]:
+def _shared_settings(answers: Answers) -> dict[str, Any]:
     rooms = {room: {"cluster": answers.cluster.name} for room in (answers.oncall, answers.channel) if room}
     if answers.digest:
         next(iter(rooms.values()))["digest"] = answers.digest
@@ -248,7 +249,7 @@ class Terminal:
         return click.confirm(question, err=True)
 
 
-class Given(NamedTuple):
+class Given(msgspec.Struct, frozen=True):
     """The options that were typed with `init`."""
 
     bot_token_file: Path | None = None
@@ -290,11 +291,11 @@ class Dialog:
         bot_token, app_token = self._tokens()
         cluster, given = self._cluster(), self._given
         check = partial(check_channel, bot_token=bot_token)
-        channel = self._wanted(given.channel, Text("init.channel"), check)
-        oncall = self._wanted(given.oncall_channel, Text("init.oncall"), check)
-        rota = self._wanted(given.rota, Text("init.rota"), check_people) if oncall else ""
-        operators = self._wanted(given.operators, Text("init.operators"), check_people)
-        digest = self._wanted(given.digest, Text("init.digest"), check_digest) if oncall or channel else ""
+        channel = self._optional(given.channel, Text("init.channel"), check)
+        oncall = self._optional(given.oncall_channel, Text("init.oncall"), check)
+        rota = self._optional(given.rota, Text("init.rota"), check_people) if oncall else ""
+        operators = self._optional(given.operators, Text("init.operators"), check_people)
+        digest = self._optional(given.digest, Text("init.digest"), check_digest) if oncall or channel else ""
         people = channel, oncall, _ids(rota), _ids(operators)
         answers = Answers(bot_token, app_token, cluster, *people, digest, self._say.language)
         write_files(files, answers, replace=replace)
@@ -302,7 +303,7 @@ class Dialog:
 
     def _may_replace(self, files: Files) -> bool:
         """Whether files that are there may be replaced. Asked first, so that no answer is lost to it."""
-        there = ", ".join(map(str, files.there()))
+        there = ", ".join(map(str, files.existing()))
         if self._given.force or not there:
             return self._given.force
         if self._asking and self._asking.agrees(self._say("init.replace", names=there)):
@@ -353,7 +354,7 @@ class Dialog:
             return current
         return self._asking.line(self._say("init.context", names=", ".join(names)), current)
 
-    def _wanted(self, given: str, question: Text, check: Check) -> str:
+    def _optional(self, given: str, question: Text, check: Check) -> str:
         while True:
             if not given and self._asking:
                 given = self._asking.line(self._say.words(question), "").strip()

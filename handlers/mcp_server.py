@@ -43,8 +43,8 @@ async def serve(tools: "Tools") -> None:
         "hami-bot",
         version=importlib.metadata.version("hami-bot"),
         instructions=_INSTRUCTIONS,
-        on_list_tools=tools.listed,
-        on_call_tool=tools.called,
+        on_list_tools=tools.list_tools,
+        on_call_tool=tools.call_tool,
     )
     async with stdio_server() as (reading, writing), asyncio.TaskGroup() as tasks:
         understood, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
@@ -89,7 +89,7 @@ def refusal(error: ValidationError) -> types.JSONRPCError | None:
     return types.JSONRPCError(jsonrpc="2.0", id=number if known else None, error=said)
 
 
-def chosen(named: tuple[str, ...]) -> dict[str, Playbook]:
+def offered_playbooks(named: tuple[str, ...]) -> dict[str, Playbook]:
     """The playbooks to offer: those named, else the usual ones, with a team's own, if it has one, in place of the last.
 
     Raises UsageError for an unknown verb, and for too many.
@@ -116,7 +116,7 @@ class Tools:
         self._say = say
         self._clusters = _clusters(where)
 
-    async def listed(
+    async def list_tools(
         self, _context: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """Every tool, with the schemas of its call and of its answer."""
@@ -134,7 +134,7 @@ class Tools:
             ]
         )
 
-    async def called(
+    async def call_tool(
         self, _context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """The report that answers a call, as JSON text and as structured content; or what went wrong, for people."""
@@ -186,7 +186,7 @@ _TEXT: dict[str, Any] = {"type": "string"}
 
 def input_schema(playbook: Playbook, clusters: Sequence[str]) -> dict[str, Any]:
     """The schema of a tool's call. `clusters`: those to choose from; empty where the server reads one only."""
-    taken = _taken(playbook)
+    taken = _parameters_of(playbook)
     properties: dict[str, Any] = {}
     for name, parameter in taken.items():
         schema = _schema(parameter.type) or _TEXT
@@ -218,7 +218,7 @@ def manifest_of(playbook: Playbook) -> str:
 
 def typed_words(playbook: Playbook, arguments: Mapping[str, Any]) -> list[str]:
     """The words of the call in a shell. A value that begins with a hyphen is no option there. Raises UsageError."""
-    taken = _taken(playbook)
+    taken = _parameters_of(playbook)
     if unknown := sorted(set(arguments) - set(taken)):
         known = ", ".join(taken) or "none"
         raise UsageError(
@@ -238,7 +238,7 @@ def typed_words(playbook: Playbook, arguments: Mapping[str, Any]) -> list[str]:
             continue
         if is_list and not isinstance(value, list):
             raise UsageError(Text("error-mcp.list-texts", name=name, value=repr(value)))
-        given = [_one(name, item) for item in cast("list[Any]", value if is_list else [value])]
+        given = [_as_word(name, item) for item in cast("list[Any]", value if is_list else [value])]
         if isinstance(parameter, click.Option):
             options += [f"{flag}={choice}" for choice in given]
         else:
@@ -246,7 +246,7 @@ def typed_words(playbook: Playbook, arguments: Mapping[str, Any]) -> list[str]:
     return [playbook.verb, *options, "--", *rest]
 
 
-def _taken(playbook: Playbook) -> dict[str, click.Parameter]:
+def _parameters_of(playbook: Playbook) -> dict[str, click.Parameter]:
     """The parameters that a call may name: none that has a file read."""
     return {
         parameter.name: parameter
@@ -274,7 +274,7 @@ def _schema(kind: Any) -> dict[str, Any] | None:
             return None
 
 
-def _one(name: str, value: Any) -> str:
+def _as_word(name: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise UsageError(Text("error-mcp.text-number", name=name, value=repr(value)))
     return str(value)

@@ -200,13 +200,13 @@ def _init(options: dict[str, Any]) -> int:
 
 def _mcp(options: dict[str, Any]) -> int:
     try:
-        from handlers.mcp_server import Tools, chosen, serve  # noqa: PLC0415  # the SDK, a second
+        from handlers.mcp_server import Tools, offered_playbooks, serve  # noqa: PLC0415  # the SDK, a second
     except ModuleNotFoundError as error:
         raise UsageError(Text("error-command.needs-mcp"), hint=Text("error-command.install-mcp")) from error
     screen = _Screen(options)
     verbs = dict.fromkeys(verb.strip() for verb in str(options["tools"]).split(",") if verb.strip())
     gc.enable()
-    asyncio.run(serve(Tools(screen.where, chosen(tuple(verbs)), screen.say)))
+    asyncio.run(serve(Tools(screen.where, offered_playbooks(tuple(verbs)), screen.say)))
     return 0
 
 

@@ -22,7 +22,7 @@ from handlers.parsing.grammar import ParsedQuestion
 from playbooks.playbook import Sources, find
 
 if TYPE_CHECKING:
-    from bot.store.audit import Audit, Entry, Verified
+    from bot.store.audit import Audit, AuditEntry, Verified
     from handlers.changes.request import ChangeSnapshot
 
 
@@ -100,7 +100,7 @@ async def run_audit(*, limit: int, verify: bool, last_hash: str, output: str, co
             return await _verify(opened.audit, last_hash, output, has_key=bool(store.audit_keys))
         entries = (await opened.audit.read(limit))[::-1]
     if output == "json":
-        return _json({"entries": [entry._asdict() for entry in entries]}), 0
+        return _json({"entries": [msgspec.structs.asdict(entry) for entry in entries]}), 0
     rows = [[visible(_cell(entry, name)) for name in _COLUMNS] for entry in entries]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
@@ -148,7 +148,7 @@ def _told(found: "Verified", *, has_key: bool) -> list[str]:
     return [*lines, f"Keep this last hash, of entry {found.entries}: {found.newest}"]
 
 
-def _cell(entry: "Entry", name: str) -> str:
+def _cell(entry: "AuditEntry", name: str) -> str:
     value: Any = getattr(entry, name)
     return value if isinstance(value, str) else _json(value) if value else ""
 
@@ -166,7 +166,7 @@ class CompareAsked(NamedTuple):
 
     before: Path
     after: Path
-    everything: bool
+    all: bool
     options: dict[str, Any]
 
 
@@ -207,4 +207,4 @@ async def compare_recordings(asked: CompareAsked, where: ClusterChoice) -> Repor
         open_sources(where._replace(recording=asked.after)) as after,
     ):
         sides = await asyncio.gather(gather_side(before), gather_side(after))
-    return compare(*sides, everything=asked.everything)
+    return compare(asked, *sides)

@@ -54,7 +54,7 @@ class Leftovers:
         """What this process could neither do nor tell is tried again, too."""
         store = self._deps.store
         await store.read_clock()
-        claimed = await store.mine()
+        claimed = await store.held_keys()
         await store.let_go(claimed - self._deps.work.keys)  # of now: what was begun since is not among the claimed
         await store.sweep(store.now())
 

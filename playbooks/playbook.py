@@ -5,7 +5,7 @@ How far back a question looks is typed as `--since 1h`.
 
 import importlib
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -16,9 +16,10 @@ import click
 import playbooks
 from bot.errors import UsageError
 from bot.kube.cluster import Cluster, PodPorts
+from bot.kube.times import format_time
 from bot.prometheus import Prometheus
-from bot.report import Report, in_words
-from bot.texts import Text, Texts
+from bot.report import Finding, Gap, Report, Subject, Table, in_no_overview, in_words, new_report
+from bot.texts import Prose, Text, Texts
 
 ALL = click.Option(["--all"], is_flag=True, help="Everything: all rows and columns, the evidence, the background.")
 """The option `--all` of questions that answer with an overview."""
@@ -73,6 +74,32 @@ class Snapshot(NamedTuple, Generic[Asked, Seen]):
     cluster: str
     taken_at: datetime
     scene: Seen
+
+    def report(
+        self,
+        verb: str,
+        subject: Subject,
+        findings: Sequence[Finding],
+        *,
+        verdict: Prose | None = None,
+        tables: Iterable[Table] = (),
+        gaps: Iterable[Gap] = (),
+        noun: str = "",
+    ) -> Report:
+        """The verb's report, as `new_report` makes it. Where the request is for everything, no table is in an
+        overview.
+        """
+        return new_report(
+            playbook=verb,
+            cluster=self.cluster,
+            taken_at=format_time(self.taken_at),
+            subject=subject,
+            findings=findings,
+            verdict=verdict,
+            tables=map(in_no_overview, tables) if getattr(self.request, "all", False) else tables,
+            gaps=gaps,
+            noun=noun,
+        )
 
 
 @cache

@@ -26,6 +26,8 @@ def _told(name: str, value: Any) -> Iterator[str]:
         yield f"{name} -> {value.type.__name__}"
     elif isinstance(value, type) and issubclass(value, msgspec.Struct):
         yield from _fields(value)
+        if value.__module__.startswith("playbooks.own"):
+            yield from (f"{name}.{member}" for member, held in vars(value).items() if isinstance(held, property))
     elif isinstance(value, type):
         members = {*getattr(value, "_fields", ()), *(var for var in vars(value) if not var.startswith("_"))}
         for member in sorted(members):

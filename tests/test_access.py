@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from bot.access import Access, Action, Allowed, WhyDenied, decide_access, groups_in, role_of
+from bot.access import Access, Action, WhyDenied, groups_in, role_of, why_denied
 from bot.texts import in_english
 
 OPERATOR, APPROVER, BOTH, VIEWER = "U0OPERATOR", "U0APPROVER", "U0BOTH", "U0VIEWER"
@@ -24,8 +24,7 @@ ACTIONS = ("raise", "extend", "revert", "approve", "refuse", "examine")
 
 
 def may(user: str, channel: str, action: str, requester: str = "U0SOMEONE", access: Access = SET) -> bool:
-    decided = decide_access(access, user, PEOPLE[user][0], channel, action, requester=requester)
-    return isinstance(decided, Allowed)
+    return why_denied(access, user, PEOPLE[user][0], channel, action, requester=requester) is None
 
 
 @pytest.mark.parametrize("user", PEOPLE)
@@ -84,13 +83,13 @@ def test_a_refusal_says_why_and_who_may() -> None:
 
 
 def refused(access: Access, user: str, channel: str, action: Action) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    denied = decide_access(access, user, (), channel, action)
+    denied = why_denied(access, user, (), channel, action)
     assert isinstance(denied, WhyDenied)
     return in_english(denied.why), denied.who, denied.where
 
 
 def test_one_who_may_approve_is_told_who_else_may() -> None:
-    denied = decide_access(SET, BOTH, (), ROOM, "approve", requester=BOTH)
+    denied = why_denied(SET, BOTH, (), ROOM, "approve", requester=BOTH)
     assert isinstance(denied, WhyDenied)
     assert denied.who == (BOSSES, APPROVER)
 

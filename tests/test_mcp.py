@@ -18,7 +18,7 @@ from mcp import Client, StdioServerParameters
 from bot.errors import UsageError
 from bot.report import Evidence, Finding, Report, Scope, Sheet, Subject, as_json
 from bot.texts import Texts, in_english
-from handlers.mcp_server import MOST, USUAL, capped, chosen, input_schema, typed_words
+from handlers.mcp_server import MOST, USUAL, capped, input_schema, offered_playbooks, typed_words
 from handlers.parsing.grammar import Grammar, read
 from handlers.shell import Processes
 from handlers.shell import main as shell
@@ -242,11 +242,11 @@ def test_what_is_no_tool_is_answered_with_those_that_are(named: str) -> None:
 
 
 def test_other_verbs_may_be_chosen() -> None:
-    assert tuple(chosen(("latency", "digest"))) == ("latency", "digest")
+    assert tuple(offered_playbooks(("latency", "digest"))) == ("latency", "digest")
     with pytest.raises(UsageError, match="Did you mean latency"):
-        chosen(("latenci",))
+        offered_playbooks(("latenci",))
     with pytest.raises(UsageError, match="9 tools are too many: at most 8"):
-        chosen(tuple(map(str, range(MOST + 1))))
+        offered_playbooks(tuple(map(str, range(MOST + 1))))
 
 
 def test_no_tool_reads_a_file_that_the_client_names() -> None:

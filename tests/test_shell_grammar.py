@@ -8,7 +8,7 @@ import pytest
 from bot.changes.kinds import VERBS
 from bot.errors import UsageError
 from bot.texts import in_english
-from handlers.mcp_server import chosen
+from handlers.mcp_server import offered_playbooks
 from handlers.parsing.grammar import ParsedQuestion, known_word, read
 from handlers.parsing.sentences import as_command, as_verb, meant
 from handlers.parsing.slack_grammar import understand
@@ -25,7 +25,7 @@ SURFACES: dict[str, Callable[[Sequence[str]], object]] = {
     "kubectl plugin": lambda words: read(reading_grammar("kubectl hami"), words),
     "help": lambda words: read(build_grammar(), ["help", *words]),
     "Slack help": lambda words: understand(["help", *words]),
-    "MCP": lambda words: chosen(tuple(words)),
+    "MCP": lambda words: offered_playbooks(tuple(words)),
 }
 
 

@@ -4,13 +4,24 @@ import time
 import uuid
 from collections.abc import Callable
 
+import msgspec
+
 from bot.changes.deadline import wrong_clock
-from bot.changes.decide import carries, how_it_ended
-from bot.changes.deployments import FOREVER, ChangeFailed, Object, Objects, looked_at, open_record, place_of, set_in_all
+from bot.changes.decide import carries, decide, how_it_ended
+from bot.changes.deployments import (
+    FOREVER,
+    ChangeFailed,
+    Deployments,
+    Object,
+    open_record,
+    place_of,
+    read_after_unknown,
+    set_in_all,
+)
 from bot.changes.flags import target_of
-from bot.changes.journal import ChangeEvent, Journal, Open
+from bot.changes.journal import ChangeEvent, Journal, KnownChange
 from bot.changes.plan import NothingToDo, Plan, Raise, annotation, plan_extension, plan_raise
-from bot.changes.reconciler import Endings, Reconciler, Telling, contradicted
+from bot.changes.reconciler import Endings, PatientJournal, Reconciler, open_by_copy
 from bot.changes.record import Record, Refusal, read_record
 from bot.errors import SourceError
 from bot.hami.version import Version
@@ -41,19 +52,19 @@ class Changer:
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._writer = writer
-        self._objects = Objects(writer, now)
-        self._telling = Telling(journal, patience_s)
+        self._deployments = Deployments(writer, now)
+        self._journal = PatientJournal(journal, patience_s)
         self.passes = Reconciler(
-            self._objects, self._telling, namespace=namespace, endings=endings, patience_s=patience_s
+            self._deployments, self._journal, namespace=namespace, endings=endings, patience_s=patience_s
         )
 
     def time(self) -> float:
         """The present time by the API server's clock, in seconds since 1970."""
-        return self._objects.time()
+        return self._deployments.time()
 
     def skew_s(self) -> float:
         """How many seconds this process's clock is ahead of the API server's; negative: behind."""
-        return self._objects.skew_s()
+        return self._deployments.skew_s()
 
     async def wrong_clock(self) -> Refusal | None:
         """Why this process's clock keeps it from raising anything, None where the clock is near enough.
@@ -67,7 +78,7 @@ class Changer:
         self, namespace: str, name: str, wanted: Raise, version: Version | None, change_id: str = ""
     ) -> Plan | NothingToDo | Refusal:
         """Plans the change on the Deployment, which is read anew; nothing is written. Raises SourceError."""
-        deployment = await self._objects.read(namespace, name)
+        deployment = await self._deployments.writer.deployment(namespace, name)
         known = change_id or uuid.uuid4().hex[:12]
         skew_s = self.skew_s()
         return plan_raise(deployment, wanted, now=self.time(), change_id=known, version=version, skew_s=skew_s)
@@ -83,7 +94,7 @@ class Changer:
         for _ in range(ATTEMPTS):
             again = await self.plan(namespace, name, confirmed.wanted, version, confirmed.record.id)
             if isinstance(again, Refusal) and again.record is not None and again.record.id == confirmed.record.id:
-                return await self.begin(await self._objects.read(namespace, name), again.record)
+                return await self.begin(await self._deployments.writer.deployment(namespace, name), again.record)
             if isinstance(again, Refusal):
                 raise ChangeFailed(Text("error-change.not-changed-because", why=again.why), hint=again.hint)
             if not isinstance(again, Plan) or _written(again) != _written(confirmed):
@@ -93,13 +104,13 @@ class Changer:
                 raise ChangeFailed(
                     Text("error-change.not-changed-edited-since"), hint=Text("error-change.ask-for-it-again")
                 )
-            await self._telling.planned(again)
+            await self._journal.planned(again)
             try:
                 done = await self._writer.patch_deployment(namespace, name, again.patch)
             except Conflict:
                 continue
             except OutcomeUnknown as unknown:
-                done = await looked_at(self._objects, again.record, unknown)
+                done = await read_after_unknown(self._deployments, again.record, unknown)
             return await self.begin(done, again.record)
         raise ChangeFailed(
             Text("error-change.somebody-edits-repeatedly", namespace=namespace, name=name),
@@ -113,7 +124,7 @@ class Changer:
 
         With `change_id` only that change is extended: ChangeFailed where another one is open by now.
         """
-        deployment = await self._objects.read(namespace, name)
+        deployment = await self._deployments.writer.deployment(namespace, name)
         record = open_record(deployment)
         if change_id not in ("", record.id):
             raise ChangeFailed(
@@ -130,30 +141,31 @@ class Changer:
                 Text("error-change.change-was-reverted-edited-meanwhile"), hint=Text("error-change.look-at-its-state")
             ) from conflict
         except OutcomeUnknown as unknown:
-            await looked_at(self._objects, longer, unknown)
+            await read_after_unknown(self._deployments, longer, unknown)
         await self._note(ChangeEvent("extended", longer.target, longer, by=by))
         return longer
 
     async def revert(self, namespace: str, name: str, *, by: str) -> ChangeEvent:
         """Reverts the open change now, as at its deadline; by the journal's copy if its record is damaged or gone."""
-        wanted: Open | None = None
+        wanted: KnownChange | None = None
         last: SourceError | None = None
         for _ in range(ATTEMPTS):
-            deployment = await self._objects.read(namespace, name)
+            deployment = await self._deployments.writer.deployment(namespace, name)
             try:
-                if wanted is None and (wanted := await self.not_carried(deployment)) is None:
-                    wanted = Open(open_record(deployment), str(deployment["metadata"].get("uid", "")), "effective")
+                if wanted is None and (wanted := await self.open_copy(deployment)) is None:
+                    uid = str(deployment["metadata"].get("uid", ""))
+                    wanted = KnownChange(open_record(deployment), uid, "effective")
                 if carries(deployment, wanted.record):
-                    event = await self._objects.act(deployment, FOREVER, by=by)
+                    event = await self._deployments.act(deployment, decide(deployment, FOREVER), by=by)
                 else:  # its record is damaged or gone; or it ended by a write whose answer was lost, or by another
-                    event = await self._objects.act_by_copy(deployment, wanted, FOREVER, by=by)
+                    event = await self._deployments.act_by_copy(deployment, wanted, FOREVER, by=by)
             except (Conflict, OutcomeUnknown) as error:
                 last = error
                 continue
             if event is None:
                 continue
             if event.kind in ("drifted", "container-gone") and event.source == "record":
-                edited = contradicted(event, await self._telling.opened(namespace))
+                edited = open_by_copy(event, await self._journal.opened(namespace))
                 if edited is not None:
                     wanted = edited
                     continue
@@ -166,7 +178,7 @@ class Changer:
             )
         raise ChangeFailed(Text("error-change.could-not-be-reverted-now", namespace=namespace, name=name)) from last
 
-    async def not_carried(self, deployment: Object) -> Open | None:
+    async def open_copy(self, deployment: Object) -> KnownChange | None:
         """The newest change that is open on the Deployment by the journal's copy alone; None where the Deployment
         carries a record that can be read, or no change is open on it. Raises ChangeFailed where the journal is out of
         reach.
@@ -175,7 +187,7 @@ class Changer:
         found = read_record(annotation(deployment) or "")
         if isinstance(found, Record) and found.target == here:
             return None
-        opened = await self._telling.opened(deployment["metadata"]["namespace"])
+        opened = await self._journal.opened(deployment["metadata"]["namespace"])
         if opened is None:
             text = Text("error-change.no-record-anywhere", target=here)
             raise ChangeFailed(text, hint=Text("error-change.not-changed-try-again"))
@@ -184,12 +196,12 @@ class Changer:
 
     async def begin(self, deployment: Object, record: Record) -> Record:
         """Completes a change whose record stands on the object, and notes it as raised. Raises ChangeFailed."""
-        await set_in_all(self._objects, deployment, record)
+        await set_in_all(self._deployments, deployment, record)
         await self._note(ChangeEvent("raised", record.target, record, by=record.by))
         return record
 
     async def _note(self, event: ChangeEvent) -> None:
-        await self._telling.note(event._replace(at=self.time()))
+        await self._journal.note(msgspec.structs.replace(event, at=self.time()))
 
 
 def _written(plan: Plan) -> tuple[object, ...]:

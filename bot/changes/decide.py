@@ -7,12 +7,14 @@ value is then reverted even if somebody set the same value for good meanwhile: n
 """
 
 import difflib
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from bot.changes.flags import ArgumentList, Object, containers, find_spot, target_of, with_words
-from bot.changes.journal import ChangeEvent, EventKind, Open
+import msgspec
+
+from bot.changes.flags import ArgumentList, Object, containers, find_spot, last_set, target_of, with_words
+from bot.changes.journal import ChangeEvent, EventKind, KnownChange
 from bot.changes.kinds import LONGEST_S
-from bot.changes.merge import OurElement, Stand, stand_of
+from bot.changes.merge import OurElement, Stand, by_hand, stand_of
 from bot.changes.plan import Patch, annotation, plan_forget, plan_retime, plan_revert
 from bot.changes.record import Record, UnreadableRecord, id_in, read_record, same_way_back
 from bot.kube.recording.redact import masked_arguments
@@ -22,8 +24,6 @@ AHEAD_S = 5
 cluster may be a little apart.
 """
 
-How = Literal["reverted-by-another", "drifted", "container-gone"]
-
 
 class Wait(NamedTuple):
     """A decision: the change is not due before `record.deadline`."""
@@ -31,81 +31,57 @@ class Wait(NamedTuple):
     record: Record
 
 
-class Retime(NamedTuple):
-    """A decision: the change was raised with a clock that is ahead. `record` lasts as planned, but from now on."""
+class Due(NamedTuple):
+    """A decision: what happens to a change now, as the event that tells it. The patch, where there is one, does it.
 
-    record: Record
-    patch: Patch
-    detail: str
-
-
-class Restore(NamedTuple):
-    """A decision: the change is due, and the patch reverts its setting and drops the record. `kept`: what somebody else
-    edited in the same list. A `debug-flags` record changed no words: the processes are set back before the patch.
+    A `debug-flags` change altered no words: the running processes are set to `level` (None: to none) before the patch.
     """
-
-    record: Record
-    patch: Patch
-    kept: str = ""
-
-
-class Blocked(NamedTuple):
-    """A decision: the change is due, but its own setting cannot be told apart. The record stays until a person acts."""
-
-    record: Record
-    why: str
-
-
-class Forget(NamedTuple):
-    """A decision: no setting of the change is left; the patch drops the record. `diff`: our words (-), theirs (+)."""
-
-    record: Record
-    patch: Patch
-    how: How
-    diff: str = ""
-
-
-class Ended(NamedTuple):
-    """A decision: the change has ended. The patch, where there is one, removes what remains of its record."""
 
     event: ChangeEvent
     patch: Patch = ()
+    level: str | None = None
 
 
-def decide(deployment: Object, now: float) -> Wait | Retime | Restore | Forget | Blocked | UnreadableRecord | None:
+def decide(deployment: Object, now: float) -> Wait | Due | None:
     """What is due on the Deployment at `now` (seconds since 1970, by the API server's clock); None without a record."""
     text = annotation(deployment)
     if text is None:
         return None
-    record = read_record(text)
+    here, record = target_of(deployment), read_record(text)
     if isinstance(record, UnreadableRecord):
-        return record
-    if (here := target_of(deployment)) != record.target:
-        return UnreadableRecord(f"it was copied here: it is about {record.target}, this is {here}")
+        return Due(ChangeEvent("unreadable", here, None, record.why))
+    if here != record.target:
+        why = f"it was copied here: it is about {record.target}, this is {here}"
+        return Due(ChangeEvent("unreadable", here, None, why))
     spot = find_spot(deployment, record.container)
     if spot is None:
-        return Forget(record, plan_forget(deployment), "container-gone")
+        return Due(ChangeEvent("container-gone", here, record), plan_forget(deployment))
     stand = stand_of(record, spot)
     if stand == "back":
-        return Forget(record, plan_forget(deployment), "reverted-by-another")
+        return Due(ChangeEvent("reverted-by-another", here, record), plan_forget(deployment))
     if now >= record.deadline:
         return _back(deployment, record, spot, stand)
     if not _is_from_the_future(record, now):
         return Wait(record)
     again, patch = plan_retime(deployment, record, now=now)
     noted = f"it was noted as raised at {record.raised_at} until {record.at}"
-    return Retime(again, patch, f"{noted}; the API server's clock said {again.raised_at}")
+    detail = f"{noted}; the API server's clock said {again.raised_at}"
+    return Due(ChangeEvent("retimed", here, again, detail), patch)
 
 
-def decide_by_copy(deployment: Object, change: Open, now: float) -> Wait | Restore | Forget | Blocked | Ended | None:
+def decide_by_copy(deployment: Object, change: KnownChange, now: float) -> Wait | Due | None:
     """What is due at `now` on a change that the object does not carry, by the journal's copy of its record.
 
     None while another change of the same flag is open on the object.
     """
     record = change.record
     if ended := how_it_ended(deployment, change):
-        is_left = id_in(annotation(deployment) or "") == record.id
-        return Ended(ended._replace(source="copy"), plan_forget(deployment)) if is_left else Ended(ended)
+        text = annotation(deployment)
+        if id_in(text or "") == record.id:
+            return Due(msgspec.structs.replace(ended, source="copy"), plan_forget(deployment))
+        # Of a plan that was carried out a level may be left: by whoever was killed then, and wrote no more.
+        is_left = ended.kind == "never-raised" and text is None
+        return Due(ended, level=_level_now(deployment, record) if is_left else None)
     if is_under(deployment, record):
         return None
     # Whether a running process has its old level again cannot be read; to set it once more does no harm.
@@ -115,27 +91,41 @@ def decide_by_copy(deployment: Object, change: Open, now: float) -> Wait | Resto
     here = target_of(deployment)
     if not change.uid or is_replaced(deployment, change):
         why = f"{here} is not known to be the Deployment that was changed, and has {record.shown} as that had"
-        return Blocked(record, why)
+        return _blocked(deployment, record, why)
     if is_of_another(deployment, record) and record_of_another(deployment, record) is None:
-        return Blocked(record, f"{here} carries a record of another change that cannot be read")
+        return _blocked(deployment, record, f"{here} carries a record of another change that cannot be read")
     spot = find_spot(deployment, record.container)
     assert spot, "without its container a change has ended"
     return _back(deployment, record, spot, stand_of(record, spot), takes_off=not is_of_another(deployment, record))
 
 
-def _back(
-    deployment: Object, record: Record, spot: ArgumentList, stand: Stand, *, takes_off: bool = True
-) -> Restore | Forget | Blocked:
+def _back(deployment: Object, record: Record, spot: ArgumentList, stand: Stand, *, takes_off: bool = True) -> Due:
     """Of what is due: our element goes back, if it can be told, and what stands under our key goes with `takes_off`."""
     # One word a line, as they are in neither order nor number the same. Secrets are masked: everybody may read it.
     ours, found = (masked_arguments(list(words)) for words in (record.words_after, spot.words(record.field)))
     diff = "\n".join(line.rstrip("\n") for line in difflib.ndiff(ours, found) if line[0] in "+-")
+    here = target_of(deployment)
     if isinstance(stand, OurElement):
-        return Restore(record, plan_revert(deployment, record, stand.words, takes_off=takes_off), diff)
+        patch = plan_revert(deployment, record, stand.words, takes_off=takes_off)
+        return Due(ChangeEvent("reverted", here, record, diff), patch, record.old)
     if stand == "unclear":
-        where = f"container {record.container} of {target_of(deployment)}"
-        return Blocked(record, f"{record.shown} stands in several places of {where}")
-    return Forget(record, plan_forget(deployment) if takes_off else (), "drifted", diff)
+        why = f"{record.shown} stands in several places of container {record.container} of {here}"
+        return _blocked(deployment, record, why)
+    patch = plan_forget(deployment) if takes_off else ()
+    # Pods of the words before may still run.
+    return Due(ChangeEvent("drifted", here, record, diff), patch, _level_now(deployment, record))
+
+
+def _blocked(deployment: Object, record: Record, why: str) -> Due:
+    """Of what is due and cannot be told apart: the record stays until a person acts."""
+    return Due(ChangeEvent("failed", target_of(deployment), record, why, by_hand=by_hand(deployment, record)))
+
+
+def _level_now(deployment: Object, record: Record) -> str:
+    """The log level that the container's words set now; empty if they set none."""
+    spot = find_spot(deployment, record.container)
+    found = last_set(spot, record.kind.flag) if spot else None
+    return found.value if found and record.kind.values.is_value(found.value) else ""
 
 
 def _is_from_the_future(record: Record, now: float) -> bool:
@@ -170,7 +160,7 @@ def places_of(record: Record) -> set[tuple[str, str, str]]:
     return {(record.target, record.container, each.flag) for each in record.flags}
 
 
-def is_replaced(deployment: Object, change: Open) -> bool:
+def is_replaced(deployment: Object, change: KnownChange) -> bool:
     """Whether the Deployment is another object than the one that was changed, as far as that is known."""
     return bool(change.uid) and deployment["metadata"].get("uid") != change.uid
 
@@ -186,7 +176,7 @@ def why_not_carried(deployment: Object, record: Record) -> str:
     return "its record on the Deployment was edited"
 
 
-def how_it_ended(deployment: Object, change: Open) -> ChangeEvent | None:
+def how_it_ended(deployment: Object, change: KnownChange) -> ChangeEvent | None:
     """How a change ended that the object does not carry, judged by the object as it is now.
 
     None where it has not ended as far as can be told: its value is set, and only the record is damaged or gone.

@@ -57,7 +57,7 @@ class ArgumentList(NamedTuple):
         return f"/spec/template/spec/containers/{self.place}/{field}"
 
 
-class Set(NamedTuple):
+class FlagInWords(NamedTuple):
     """A setting of a flag: in which list, at which word, and its value. `spelling` is the word's text before the value.
 
     In `-v 4` the value is a word of its own: `at` is that word and the spelling is empty.
@@ -105,9 +105,9 @@ def _words(value: Any) -> tuple[str, ...]:
     return tuple(str(word) for word in cast(list[Any], value)) if isinstance(value, list) else ()
 
 
-def sets_of(spot: ArgumentList, flag: Flag) -> list[Set]:
+def sets_of(spot: ArgumentList, flag: Flag) -> list[FlagInWords]:
     """Every setting of the flag in the container's words, in the order in which they are read: the last one counts."""
-    found: list[Set] = []
+    found: list[FlagInWords] = []
     fields: tuple[Field, ...] = ("command", "args")
     for field in fields:
         words = spot.words(field)
@@ -123,23 +123,23 @@ def sets_of(spot: ArgumentList, flag: Flag) -> list[Set]:
     return found
 
 
-def last_set(spot: ArgumentList, flag: Flag) -> Set | None:
+def last_set(spot: ArgumentList, flag: Flag) -> FlagInWords | None:
     """The setting of the flag that counts, which is the last; None when the flag is not set."""
     found = sets_of(spot, flag)
     return found[-1] if found else None
 
 
-def _read(words: tuple[str, ...], at: int, flag: Flag) -> Set | None:
+def _read(words: tuple[str, ...], at: int, flag: Flag) -> FlagInWords | None:
     word = words[at]
     match = re.fullmatch(rf"(--?{re.escape(flag.name)}=)(.*)", word, re.DOTALL)
     if match:
-        return Set("command", at, match[1], match[2])
+        return FlagInWords("command", at, match[1], match[2])
     if word in (f"-{flag.name}", f"--{flag.name}"):
         if flag.is_bool:
-            return Set("command", at, f"{word}=", "true")
-        return Set("command", at + 1, "", words[at + 1]) if at + 1 < len(words) else None
+            return FlagInWords("command", at, f"{word}=", "true")
+        return FlagInWords("command", at + 1, "", words[at + 1]) if at + 1 < len(words) else None
     match = re.fullmatch(rf"(-{re.escape(flag.name)})(\d+)", word) if flag.is_short else None
-    return Set("command", at, match[1], match[2]) if match else None
+    return FlagInWords("command", at, match[1], match[2]) if match else None
 
 
 def with_value(spot: ArgumentList, flag: Flag, value: str) -> tuple[Field, tuple[str, ...]]:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
+import msgspec
+
 from bot.changes.record import Record
 from bot.errors import BotError
 
@@ -33,7 +35,7 @@ damaged or gone. `found`: nothing was done here.
 """
 
 
-class ChangeEvent(NamedTuple):
+class ChangeEvent(msgspec.Struct, frozen=True):
     """Something that happened to a change. `by` is who made it happen, empty for the deadline or what was found.
 
     `unreadable`: the record on the object is damaged or gone. Where the journal has a copy, `record` is that copy, by
@@ -59,15 +61,15 @@ class NotYet(BotError):  # noqa: N818  # what the person is told
     """The journal of changes is not ready yet; it will be, and loses nothing by the delay."""
 
 
-class Open(NamedTuple):
-    """A change that, as far as the journal knows, has not ended. `state` is the last of the three that was noted.
+class KnownChange(NamedTuple):
+    """A change as the journal knows it; `state` is planned, raised, effective, or how it ended.
 
     `uid` is that of the Deployment it was planned on, empty if that is not known.
     """
 
     record: Record
     uid: str
-    state: Literal["planned", "raised", "effective"]
+    state: Literal["planned"] | EventKind
 
 
 class Journal(Protocol):
@@ -81,6 +83,6 @@ class Journal(Protocol):
         """Notes an event of a change. The same event again changes nothing."""
         ...
 
-    async def opened(self) -> Sequence[Open]:
+    async def opened(self) -> Sequence[KnownChange]:
         """The changes of this cluster that have not ended."""
         ...

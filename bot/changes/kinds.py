@@ -145,7 +145,7 @@ class Switch:
         return None if value == "true" else _no_value(flag, value, "true")
 
 
-class Opened(Switch):
+class ListenAddress(Switch):
     """The values of a flag that says where something listens: a change opens it to others than the pod itself.
 
     No typed word asks for it: the flag is set together with a switch.
@@ -159,16 +159,15 @@ class Opened(Switch):
         return not is_loopback(now)
 
 
-class Number(NamedTuple):
+class Number(msgspec.Struct, frozen=True):
     """The values of a flag that takes a whole number: a change raises it, to `highest` at most.
 
-    `too_high`, given the first value above and `highest`, says why no higher, and what to do. The rest is as in
-    `Switch`.
+    `too_high` are the keys of the texts that say why no higher, and what to do. The rest is as in `Switch`.
     """
 
     lowest: int
     highest: int
-    too_high: Callable[[int, int], Refused]
+    too_high: tuple[str, str]
     shown: str = "NUMBER"
     default: str = "0"
     is_bool: bool = False
@@ -195,7 +194,8 @@ class Number(NamedTuple):
         if not self.is_value(value) or int(value) < self.lowest:
             return _no_value(flag, value, f"{self.lowest} … {self.highest}")
         if int(value) > self.highest:
-            return self.too_high(self.highest + 1, self.highest)
+            values = {"value": self.highest + 1, "highest": self.highest}
+            return Text(self.too_high[0], **values), Text(self.too_high[1], **values)
         return None
 
 
@@ -247,26 +247,12 @@ class ChangeKind(msgspec.Struct, frozen=True):
         return self.values.refusal(self.flag, value)
 
 
-def _high_level(value: int, highest: int) -> Refused:
-    why = Text("refusal.high-level", value=value, highest=highest)
-    return why, Text("refusal.high-level-do", value=value, highest=highest)
-
-
-def _high_timeout(value: int, highest: int) -> Refused:
-    why = Text("refusal.high-timeout", value=value, highest=highest)
-    return why, Text("refusal.high-timeout-do", value=value, highest=highest)
-
-
-def _high_rate(value: int, highest: int) -> Refused:
-    why = Text("refusal.high-rate", value=value, highest=highest)
-    return why, Text("refusal.high-rate-do", value=value, highest=highest)
-
-
+_HIGH_RATE = ("refusal.high-rate", "refusal.high-rate-do")
 # From -v=8 on client-go logs request bodies (k8s.io/client-go/rest/request.go, `logBody`), tokens among them.
 VERBOSITY = ChangeKind(
     verb="verbosity",
     name="v",
-    values=Number(0, 7, _high_level, shown="LEVEL"),
+    values=Number(0, 7, ("refusal.high-level", "refusal.high-level-do"), shown="LEVEL"),
     containers=(EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER),
     summary="Show how much the scheduler logs; raise it for a while; the bot reverts it at the deadline.",
     example="verbosity 5 for 10m because ml/trainer-0 is refused",
@@ -286,7 +272,7 @@ PROFILING = ChangeKind(
 _PROFILES_BIND = msgspec.structs.replace(
     PROFILING,
     name=PROFILES_BIND,
-    values=Opened(),
+    values=ListenAddress(),
 )
 
 
@@ -305,7 +291,7 @@ TRY = "tune try"
 KUBE_QPS = ChangeKind(
     verb=TRY,
     name="kube-qps",
-    values=Number(1, 200, _high_rate, default="5"),
+    values=Number(1, 200, _HIGH_RATE, default="5"),
     containers=(EXTENDER_CONTAINER,),
     summary="Show the limits of the scheduler's API client; try others for a while, with one restart.",
     example=f"{TRY} kube-qps=50 kube-burst=100 kube-timeout=30 for 30m because pods wait for a minute",
@@ -315,12 +301,12 @@ KUBE_QPS = ChangeKind(
 KUBE_BURST = msgspec.structs.replace(
     KUBE_QPS,
     name="kube-burst",
-    values=Number(1, 400, _high_rate, default="10"),
+    values=Number(1, 400, _HIGH_RATE, default="10"),
 )
 KUBE_TIMEOUT = msgspec.structs.replace(
     KUBE_QPS,
     name="kube-timeout",
-    values=Number(1, 120, _high_timeout, shown="SECONDS"),
+    values=Number(1, 120, ("refusal.high-timeout", "refusal.high-timeout-do"), shown="SECONDS"),
     brings=None,
 )
 

@@ -8,7 +8,7 @@ import json
 import shlex
 from typing import Any, Literal, NamedTuple
 
-from bot.changes.flags import ArgumentList, Flag, Object, Set, find_spot, last_set, sets_of, with_words
+from bot.changes.flags import ArgumentList, Flag, FlagInWords, Object, find_spot, last_set, sets_of, with_words
 from bot.changes.plan import KEY_PATH, annotation
 from bot.changes.record import KEY, FlagChange, Record, id_in
 
@@ -63,18 +63,18 @@ def _stand_of(ours: FlagChange, record: Record, spot: ArgumentList) -> Stand:
     return "back" if was == is_now else "theirs"
 
 
-def _first_word(setting: Set) -> int:
+def _first_word(setting: FlagInWords) -> int:
     """The index of the setting's first word: of `-v 4` that is the flag, else the only word."""
     return setting.at if setting.spelling else setting.at - 1
 
 
-def _sets(flag: Flag, record: Record, spot: ArgumentList, words: tuple[str, ...]) -> list[Set]:
+def _sets(flag: Flag, record: Record, spot: ArgumentList, words: tuple[str, ...]) -> list[FlagInWords]:
     """The settings of the flag in the list that was changed, if it held these words."""
     found = sets_of(with_words(spot, record.field, words), flag)
     return [setting for setting in found if setting.field == record.field]
 
 
-def _without(words: tuple[str, ...], setting: Set, old: str, *, appended: bool) -> tuple[str, ...]:
+def _without(words: tuple[str, ...], setting: FlagInWords, old: str, *, appended: bool) -> tuple[str, ...]:
     """In the spelling that stands there now, which is that of before unless somebody changed it."""
     first = _first_word(setting)
     back = () if appended else (*words[first : setting.at], f"{setting.spelling}{old}")
@@ -117,7 +117,7 @@ def in_an_editor(target: str) -> str:
     return shlex.join(["kubectl", "-n", namespace, "edit", "deployment", name])
 
 
-def _set_back(ours: FlagChange, record: Record, spot: ArgumentList, setting: Set) -> list[dict[str, Any]]:
+def _set_back(ours: FlagChange, record: Record, spot: ArgumentList, setting: FlagInWords) -> list[dict[str, Any]]:
     """Guarded by what stands there; from behind, as a removal moves what follows."""
     flag, words, path = ours.kind.flag, spot.words(setting.field), spot.path(setting.field)
     places = range(setting.at, _first_word(setting) - 1, -1)

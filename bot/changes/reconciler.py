@@ -6,16 +6,17 @@ every patch is its own lock. The journal only follows, and may be late, incomple
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+
+import msgspec
 
 from bot.changes.decide import Wait, carries, decide, places_of
-from bot.changes.deployments import FOREVER, ChangeFailed, Object, Objects, place_of, set_in_all
-from bot.changes.journal import ENDS, ChangeEvent, Journal, NotYet, Open
+from bot.changes.deployments import FOREVER, ChangeFailed, Deployments, Object, place_of, set_in_all
+from bot.changes.journal import ENDS, ChangeEvent, Journal, KnownChange, NotYet
 from bot.changes.merge import by_hand
 from bot.changes.plan import Plan, unfinished_rollout
-from bot.changes.record import KEY, Record, UnreadableRecord, same_way_back
+from bot.changes.record import KEY, Record, same_way_back
 from bot.errors import BotError, Bug, NotFound, SourceError, about_request, bugs_as_errors
 from bot.kube.client.writer import Conflict, OutcomeUnknown
 from bot.texts import Text, in_english
@@ -30,16 +31,19 @@ OVERDUE_S = 60.0
 Endings = Callable[[Record], Awaitable[str]]
 """A function that tells why a change should end before its deadline; empty while it should not."""
 
+Known = dict[str, KnownChange]
+"""Changes as the journal knows them, by their ids."""
+
 log = logging.getLogger(__name__)
 
 
-def contradicted(event: ChangeEvent, known: Mapping[str, Open] | None) -> Open | None:
+def open_by_copy(event: ChangeEvent, known: Known | None) -> KnownChange | None:
     """The open change by the journal's copy, where the event ended it by a record that was edited; else None."""
     opened = known.get(event.record.id) if known and event.record and event.kind in ENDS else None
     return None if not opened or not event.record or same_way_back(opened.record, event.record) else opened
 
 
-class Telling:
+class PatientJournal:
     """Reads and notes changes in the journal; each call may take `patience_s` seconds."""
 
     def __init__(self, journal: Journal, patience_s: float) -> None:
@@ -66,7 +70,7 @@ class Telling:
         except (BotError, TimeoutError) as error:
             log.warning("%s of %s could not be noted: %s", event.kind, event.target, error)
 
-    async def opened(self, namespace: str) -> dict[str, Open] | None:
+    async def opened(self, namespace: str) -> Known | None:
         """The journal's open changes by id; None while it is out of reach. An empty namespace means all."""
         try:
             async with asyncio.timeout(self._patience_s):
@@ -84,11 +88,8 @@ class Telling:
         }
 
 
-class _Looked(NamedTuple):
-    """What a look at one object gave: what happened to it, or that its change is not due."""
-
-    event: ChangeEvent | None = None
-    waiting: tuple[Object, Record] | None = None
+_Looked = ChangeEvent | tuple[Object, Record] | None
+"""What a look at one object gave: what happened to it, or the Deployment with the record of a change not due yet."""
 
 
 class Reconciler:
@@ -97,10 +98,16 @@ class Reconciler:
     """
 
     def __init__(
-        self, objects: Objects, telling: Telling, *, namespace: str, endings: Endings | None, patience_s: float
+        self,
+        deployments: Deployments,
+        journal: PatientJournal,
+        *,
+        namespace: str,
+        endings: Endings | None,
+        patience_s: float,
     ) -> None:
-        self._objects = objects
-        self._telling = telling
+        self._deployments = deployments
+        self._journal = journal
         self._namespace = namespace
         self._endings = endings
         self._patience_s = patience_s
@@ -114,20 +121,20 @@ class Reconciler:
         waiting; all are tried again in the next pass.
         """
         try:
-            carriers = await self._objects.writer.annotated(KEY, self._namespace)
+            carriers = await self._deployments.writer.annotated(KEY, self._namespace)
             trouble = ""
         except SourceError as error:
             trouble = f"the Deployments cannot be listed: {in_english(error.message)}"
             log.warning("the Deployments cannot be listed: %s", error)
             carriers = None
         looked = [await self._pass(*where) for where in carriers or ()]
-        known = await self._telling.opened(self._namespace)
+        known = await self._journal.opened(self._namespace)
         if carriers is None:
             places = sorted({place_of(change.record) for change in (known or {}).values()})
             looked = [await self._pass(*where) for where in places]
-        events = [self._attributed(look.event, known) for look in looked if look.event]
-        events = [event for event in events if not contradicted(event, known)]
-        waiting = [look.waiting for look in looked if look.waiting]
+        events = [self._attributed(look, known) for look in looked if isinstance(look, ChangeEvent)]
+        events = [event for event in events if not open_by_copy(event, known)]
+        waiting = [look for look in looked if isinstance(look, tuple)]
         for deployment, record in waiting:
             try:  # this undoes nothing: neither its failure nor a bug in it keeps anything else waiting
                 with bugs_as_errors(self._bugs):
@@ -142,7 +149,7 @@ class Reconciler:
         events = [event for event in events if event.record or not _is_known(event, events, known)]
         for event in events:
             with _traced(event.record, event.target):
-                await self._telling.note(event._replace(at=self._objects.time()))
+                await self._journal.note(msgspec.structs.replace(event, at=self._deployments.time()))
         failed = [
             f"{event.target} cannot be reverted: {event.detail}"
             for event in events
@@ -152,9 +159,9 @@ class Reconciler:
         return events
 
     def _early_failure(self, event: ChangeEvent) -> bool:
-        return event.kind == "failed" and event.record is not None and self._objects.time() < event.record.deadline
+        return event.kind == "failed" and event.record is not None and self._deployments.time() < event.record.deadline
 
-    async def _pass(self, namespace: str, name: str, *, early: str = "", change: Open | None = None) -> _Looked:
+    async def _pass(self, namespace: str, name: str, *, early: str = "", change: KnownChange | None = None) -> _Looked:
         """Undoes what is due on one object; with `early`, the reason, also what is not due yet.
 
         With `change`, that change alone: by the journal's copy where the object does not carry it.
@@ -163,44 +170,44 @@ class Reconciler:
         deployment: Object | None = None
         try:
             with bugs_as_errors(self._bugs):
-                deployment = await self._objects.read(namespace, name)
-                now = FOREVER if early else self._objects.time()
+                deployment = await self._deployments.writer.deployment(namespace, name)
+                now = FOREVER if early else self._deployments.time()
                 if change:
-                    underway = change.state == "planned" and self._objects.time() - change.record.since < UNDERWAY_S
+                    underway = change.state == "planned" and self._deployments.time() - change.record.since < UNDERWAY_S
                     if underway or carries(deployment, change.record):
-                        return _Looked()
+                        return None
                     with _traced(record, f"{namespace}/{name}"):
-                        return _Looked(await self._objects.act_by_copy(deployment, change, now, detail=early))
+                        return await self._deployments.act_by_copy(deployment, change, now, early=early)
                 due = decide(deployment, now)
-                record = None if due is None or isinstance(due, UnreadableRecord) else due.record
                 if isinstance(due, Wait):
-                    return _Looked(waiting=(deployment, due.record))
+                    return deployment, due.record
+                record = due.event.record if due else None
                 with _traced(record, f"{namespace}/{name}"):
-                    return _Looked(await self._objects.act(deployment, now, detail=early))
+                    return await self._deployments.act(deployment, due, early=early)
         except NotFound:
             gone = ChangeEvent("replaced", f"{namespace}/{name}", record, "the Deployment is gone", source="found")
-            return _Looked(gone if change else None)
+            return gone if change else None
         except (SourceError, Bug) as error:
             with _traced(record, f"{namespace}/{name}"):
                 log.warning("%s/%s: %s", namespace, name, error)
             passing = isinstance(error, Conflict | OutcomeUnknown)
-            if passing and (record is None or self._objects.time() < record.deadline + OVERDUE_S):
-                return _Looked()  # the next pass looks and decides anew
+            if passing and (record is None or self._deployments.time() < record.deadline + OVERDUE_S):
+                return None  # the next pass looks and decides anew
             complaint = f"{in_english(error.message)}; it is tried again"
             line = by_hand(deployment, record) if record else ""
-            return _Looked(ChangeEvent("failed", f"{namespace}/{name}", record, complaint, by_hand=line))
+            return ChangeEvent("failed", f"{namespace}/{name}", record, complaint, by_hand=line)
 
-    def _attributed(self, event: ChangeEvent, known: dict[str, Open] | None) -> ChangeEvent:
+    def _attributed(self, event: ChangeEvent, known: Known | None) -> ChangeEvent:
         """With the change that it is about, where the object could not be read for it."""
         if event.kind != "failed" or event.record is not None or known is None:
             return event
         record = next((change.record for change in known.values() if change.record.target == event.target), None)
-        return event._replace(record=record, by_hand=by_hand(None, record) if record else "")
+        return msgspec.structs.replace(event, record=record, by_hand=by_hand(None, record) if record else "")
 
-    async def _waiting(self, deployment: Object, record: Record, known: dict[str, Open] | None) -> list[ChangeEvent]:
+    async def _waiting(self, deployment: Object, record: Record, known: Known | None) -> list[ChangeEvent]:
         if reason := await self._ending(record):
             looked = await self._pass(deployment["metadata"]["namespace"], deployment["metadata"]["name"], early=reason)
-            return [looked.event] if looked.event else []
+            return [looked] if isinstance(looked, ChangeEvent) else []
         if known is None:
             return []
         opened = known.get(record.id)
@@ -209,7 +216,7 @@ class Reconciler:
         events: list[ChangeEvent] = []
         if opened is None or opened.state == "planned":
             # Whoever raised it may have been killed before every running process had its level.
-            await set_in_all(self._objects, deployment, record)
+            await set_in_all(self._deployments, deployment, record)
             uid = str(deployment["metadata"].get("uid", ""))
             events.append(ChangeEvent("raised", record.target, record, "found on the object", record.by, uid))
         elif record.extended > opened.record.extended:
@@ -220,7 +227,7 @@ class Reconciler:
             waits = unfinished_rollout(deployment) if record.means == "patch" else None
             if waits is None:
                 events.append(ChangeEvent("effective", record.target, record))
-            elif self._objects.time() - record.since > STUCK_S:
+            elif self._deployments.time() - record.since > STUCK_S:
                 events.append(ChangeEvent("stuck", record.target, record, in_english(waits)))
         return events
 
@@ -235,7 +242,7 @@ class Reconciler:
             log.warning("cannot tell whether %s should end early: %s", record.target, error)
             return ""
 
-    async def _not_carried(self, opened: list[Open], looked_after: list[Record]) -> list[ChangeEvent]:
+    async def _not_carried(self, opened: list[KnownChange], looked_after: list[Record]) -> list[ChangeEvent]:
         """Of what the objects do not carry: what ended without anybody here noting it, and what is open all the same.
 
         Changes with the records in `looked_after` are left out. Of several changes of one flag the newest goes back
@@ -248,12 +255,13 @@ class Reconciler:
             places = places_of(record)
             if not places.isdisjoint(above) or any(same_way_back(record, done) for done in looked_after):
                 continue
-            event = (await self._pass(*place_of(record), change=change)).event
-            if event and event.kind == "unreadable" and (reason := await self._ending(record)):
-                event = (await self._pass(*place_of(record), early=reason, change=change)).event
-            if event and not self._early_failure(event):
+            event = await self._pass(*place_of(record), change=change)
+            is_open = isinstance(event, ChangeEvent) and event.kind == "unreadable"
+            if is_open and (reason := await self._ending(record)):
+                event = await self._pass(*place_of(record), early=reason, change=change)
+            if isinstance(event, ChangeEvent) and not self._early_failure(event):
                 events.append(event)
-            if event is None or event.kind not in ENDS:
+            if not isinstance(event, ChangeEvent) or event.kind not in ENDS:
                 above |= places
         return events
 
@@ -263,7 +271,7 @@ def _traced(record: Record | None, target: str) -> AbstractContextManager[None]:
     return about_request(record.id if record else target)
 
 
-def _is_known(unread: ChangeEvent, events: list[ChangeEvent], known: dict[str, Open] | None) -> bool:
+def _is_known(unread: ChangeEvent, events: list[ChangeEvent], known: Known | None) -> bool:
     """Whether the journal has what an object's damaged record is about: that change goes back by its copy."""
     ended = {event.record.id: event for event in events if event.record and event.kind in ENDS}
     here = [change.record.id for change in (known or {}).values() if change.record.target == unread.target]

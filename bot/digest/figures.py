@@ -30,20 +30,20 @@ def differences(before: Figures, after: Figures) -> list[Difference]:
     blind = not_compared(before, after)
     found: list[Difference] = []
     for name in dict.fromkeys([*after, *before]):
-        area, what = split(name)
+        area, what = area_and_what(name)
         old, new = before.get(name, ""), after.get(name, "")
         if area in _COUNTERS:
             old, new = (old or "0", new) if int(new or "0") > int(old or "0") else ("", "")
         if area not in _BLIND and area not in blind and old != new:
             found.append(Difference(area, what, old, new))
-    areas = list(dict.fromkeys(split(name)[0] for name in [*after, *before]))
+    areas = list(dict.fromkeys(area_and_what(name)[0] for name in [*after, *before]))
     return sorted(found, key=lambda difference: areas.index(difference.area))
 
 
 def not_compared(before: Figures, after: Figures) -> list[str]:
     """The areas that were not read for both digests, or of which not the same part was read."""
-    unseen = {what for figures in (before, after) for area, what in map(split, figures) if area == "unseen"}
-    partly = {split(name)[1] for name in [*before, *after] if split(name)[0] == "gaps"}
+    unseen = {what for figures in (before, after) for area, what in map(area_and_what, figures) if area == "unseen"}
+    partly = {area_and_what(name)[1] for name in [*before, *after] if area_and_what(name)[0] == "gaps"}
     other = {area for area in partly if before.get(f"gaps/{area}") != after.get(f"gaps/{area}")}
     return sorted(unseen | other)
 
@@ -51,11 +51,11 @@ def not_compared(before: Figures, after: Figures) -> list[str]:
 def anything_compared(before: Figures, after: Figures) -> bool:
     """Whether some area was read alike for both digests, or no area was left out."""
     blind = not_compared(before, after)
-    areas = {split(name)[0] for name in (*before, *after)}
+    areas = {area_and_what(name)[0] for name in (*before, *after)}
     return not blind or bool(areas.difference(_BLIND, blind))
 
 
-def split(name: str) -> tuple[str, str]:
+def area_and_what(name: str) -> tuple[str, str]:
     """The area of a figure's name, and what it counts there."""
     area, _, what = name.partition("/")
     return area, what
@@ -88,13 +88,13 @@ def trends(runs: Sequence[tuple[float, Figures]]) -> dict[str, list[Point]]:
     return {kind: some for kind, some in kinds if sum(point.memory is not None for point in some) > 1}
 
 
-def rooms(figures: Figures, at: float) -> dict[str, Point]:
+def memory_by_model(figures: Figures, at: float) -> dict[str, Point]:
     """One digest's point for each GPU model, those with the most memory first."""
     return {kind: point for kind, [point] in _by_kind([(at, figures)]).items()}
 
 
 def _by_kind(runs: Sequence[tuple[float, Figures]]) -> dict[str, list[Point]]:
-    kinds = {what for _, figures in runs for area, what in map(split, figures) if area == _MEMORY}
+    kinds = {what for _, figures in runs for area, what in map(area_and_what, figures) if area == _MEMORY}
     areas = (_MEMORY, _GIVEN, _LARGEST)
     found = {
         kind: [Point(at, *(int(text) if text.isdecimal() else None for text in given)) for at, given in texts]

@@ -220,7 +220,7 @@ def explain_change(
     leaks = grown(ready[0].profile, ready[-1].profile) if found.kind.type == GOROUTINES else []
     given = [*_leak(ready, leaks), *([] if leaks else _changed(ready, found)), *_gone_and_new(ready, found)]
     evidence = [headline(taken, found.kind.type) for taken in (ready[0], ready[-1])]
-    unchanged = Text("profile-change.unchanged", whole=_told(_measured(found), found, found.total))
+    unchanged = Text("profile-change.unchanged", whole=_in_words(_measured(found), found, found.total))
     findings = (
         *(given or [finding("no-change", unchanged, evidence)]),
         *_collector_shares(ready, found),
@@ -278,8 +278,8 @@ def _changed(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding
     explaining = _explaining(ready, found, through)
     others = [change for change in changed if change not in through][: _CHANGED - bool(explaining)]
     chosen = [explaining, *others] if explaining else others
-    names = [_told(short_name(change.name), found, change) for change in others]
-    claim = Text("profile-change.claim", whole=_told(_measured(found), found, found.total))
+    names = [_in_words(short_name(change.name), found, change) for change in others]
+    claim = Text("profile-change.claim", whole=_in_words(_measured(found), found, found.total))
     if explaining:
         factor = explaining.values[-1] / explaining.values[0]
         claim = Text(
@@ -337,7 +337,7 @@ def _measured(found: Comparison) -> Text:
     return Text("profile-change.of-core") if kind == "cpu" else Text("profile-change.rates", kind=kind)
 
 
-def _told(name: Prose, found: Comparison, change: FunctionChange) -> Text:
+def _in_words(name: Prose, found: Comparison, change: FunctionChange) -> Text:
     before, after = _value(change.values[0], found), _value(change.values[-1], found)
     return Text("profile-change.told", name=name, before=before, after=after, ratio=_ratio(change))
 

@@ -5,8 +5,8 @@ dialect (RE2): linear in the text, whoever wrote the pattern or the names.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import re2 as untyped
 
@@ -55,36 +55,24 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-class Filters(NamedTuple):
-    """The options that filter a profile, as typed; empty for none. Names and order are pprof's."""
-
-    focus: str = ""
-    ignore: str = ""
-    hide: str = ""
-    show: str = ""
-    show_from: str = ""
-    tagfocus: str = ""
-    tagignore: str = ""
-
-    def active(self) -> list[str]:
-        """The options that are set, each as `focus=json`."""
-        return [f"{name}={value}" for name, value in self._asdict().items() if value]
+FILTERS = ("focus", "ignore", "hide", "show", "show_from", "tagfocus", "tagignore")
+"""The options that filter a profile, by pprof's names and in its order. What was typed is a mapping of these; an empty
+text does nothing."""
 
 
-def apply(profile: Profile, filters: Filters) -> None:
+def active(filters: Mapping[str, str]) -> list[str]:
+    """The options that are set, each as `focus=json`."""
+    return [f"{name}={value}" for name, value in filters.items() if value]
+
+
+def apply(profile: Profile, filters: Mapping[str, str]) -> None:
     """Takes samples, stacks and lines out of the profile, by the filters. Raises UsageError for a bad pattern."""
-    if not any(filters):
-        return
+    given = {name: pattern for name, pattern in filters.items() if pattern}
     focus, ignore, hide, show, show_from = (
-        matcher(pattern, name) if pattern else None
-        for name, pattern in zip(Filters._fields[:5], filters[:5], strict=True)
+        matcher(given[name], name) if name in given else None for name in FILTERS[:5]
     )
-    if filters.tagfocus or filters.tagignore:
-        tests = [
-            (wanted, tag_filter(pattern, name, profile))
-            for name, pattern, wanted in (("tagfocus", filters.tagfocus, True), ("tagignore", filters.tagignore, False))
-            if pattern
-        ]
+    if tags := [name for name in FILTERS[5:] if name in given]:
+        tests = [(name == "tagfocus", tag_filter(given[name], name, profile)) for name in tags]
         profile.samples = Chosen(profile.samples, lambda sample: all(test(sample) is wanted for wanted, test in tests))
     if focus or ignore or hide or show:
         _by_name(profile, focus, ignore, hide, show)

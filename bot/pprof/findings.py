@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from bot.finding_codes import as_code
-from bot.pprof.filters import Filters, literally
+from bot.pprof.filters import active, literally
 from bot.pprof.graph import Trim
 from bot.pprof.hints import FEW, PROFILER, GoroutineGroup, Hint, Hints, crowded, groups, hints
 from bot.pprof.profile import Profile, sample_index, shown_type
@@ -49,7 +49,7 @@ def top_table(title: Prose, rows: Iterable[TopRow]) -> Table:
     """Lines of `profile top` as a table of a report."""
     valid = (TopRow(*map(printable, row)) for row in rows)
     words, heading = (title, None) if isinstance(title, str) else ("", title)
-    return Sheet(words, TopRow, names=_TOP_NAMES, fields=TopRow._fields[:-1], heading=heading).table(valid)
+    return Sheet(words, TopRow, names=_TOP_NAMES, heading=heading).table(valid)
 
 
 def question(*words: str) -> str:
@@ -95,9 +95,9 @@ def focused(
     The profile is prepared. The pattern is anchored at the beginning of a name.
     """
     focus = f"^({pattern})"
-    filters = Filters(focus=focus, ignore=f"^({ignore})" if ignore else "")
+    filters = {"focus": focus, "ignore": f"^({ignore})" if ignore else ""}
     found = listing(taken.profile.copy(), Options(sample_index=kind, trim=_EVERY, filters=filters))
-    words = ["top", f"-sample_index={kind}", "-cum", "-nodefraction=0", *(f"-{option}" for option in filters.active())]
+    words = ["top", f"-sample_index={kind}", "-cum", "-nodefraction=0", *(f"-{option}" for option in active(filters))]
     chosen = [row for row in found.rows if wanted(row.name)][:rows]
     chosen += [row for row in found.rows if row.name in callers and row not in chosen]
     return [_evidence(taken, line, [*words, taken.file]) for line in (found.summary, *map(str, chosen))]
@@ -225,8 +225,7 @@ def _of_hint(taken: SourcedProfile, kind: str, hint: Hint, confidence: Confidenc
         taken, kind, hint.pattern, lambda name: bool(pattern.match(name)), ignore=ignore, rows=1, callers=callers
     )
     actions = [*(_lines_of(name, kind, taken) for name in names[:1]), *_take(_ELSEWHERE.get(hint.code, ""))]
-    warns = hint.level == "warning"
-    return finding(hint.code, claim, quoted, warns=warns, confidence=confidence, next_actions=actions)
+    return finding(hint.code, claim, quoted, warns=hint.warns, confidence=confidence, next_actions=actions)
 
 
 def _crowds(taken: SourcedProfile, crowds: Sequence[GoroutineGroup]) -> list[Finding]:

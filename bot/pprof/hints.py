@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from bot.pprof.filters import literally
 from bot.pprof.nodes import no_location, node_table
@@ -149,8 +149,6 @@ def is_own(function: str) -> bool:
     return "." in last and first not in _STANDARD
 
 
-Level = Literal["note", "warning"]
-
 _IDLE = 0.05
 FEW = 100
 """The number of observations below which shares mean little."""
@@ -190,7 +188,7 @@ class Hint(NamedTuple):
     """
 
     code: str
-    level: Level
+    warns: bool
     share: float
     callers: list[tuple[str, float]]
     pattern: str
@@ -246,7 +244,7 @@ def _hint(rule: HintRule, share: FunctionShare, others: int, whole: int, *, unle
         return None
     warns = rule.warning is not None and weight / others >= rule.warning
     callers = [(name, own / whole) for name, own in share.callers[: 1 if rule.holder else _CALLERS]]
-    return Hint(rule.code, "warning" if warns else "note", weight / whole, callers, pattern, unless)
+    return Hint(rule.code, warns, weight / whole, callers, pattern, unless)
 
 
 MANY = 100

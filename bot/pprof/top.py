@@ -1,11 +1,12 @@
 """The text of `go tool pprof -top`, byte for byte."""
 
 import time
+from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
 from bot.pprof import filters
-from bot.pprof.filters import Filters, prune
+from bot.pprof.filters import prune
 from bot.pprof.graph import Graph, Trim, trimmed
 from bot.pprof.merge import subtract
 from bot.pprof.nodes import base_name, simplify
@@ -24,14 +25,14 @@ class Options(NamedTuple):
     relative_percentages: bool = False
     normalize: bool = False
     trim: Trim = Trim()
-    filters: Filters = Filters()
+    filters: Mapping[str, str] = {}  # nobody changes it
 
 
 _DEFAULT = Options()
 
 
 class TopRow(NamedTuple):
-    """A line of `profile top`. `function` is `name`, with a mark behind it where it is inlined."""
+    """A line of `profile top`. `function` has a mark behind its name where it is inlined."""
 
     flat: str
     flat_share: str
@@ -39,7 +40,11 @@ class TopRow(NamedTuple):
     cum: str
     cum_share: str
     function: str
-    name: str
+
+    @property
+    def name(self) -> str:
+        """The function's name without the mark."""
+        return self.function.removesuffix(" (inline)").removesuffix(" (partial-inline)")
 
     def __str__(self) -> str:
         shares = [f"{share:>6}" for share in (self.flat_share, self.sum_share, self.cum_share)]
@@ -115,7 +120,7 @@ def _listing(profile: Profile, graph: Graph, total: int, kind: ValueType, option
         return label(number, kind.unit, unit)
 
     shown = int64(sum(row.flat for row in graph.rows))
-    active = options.filters.active()
+    active = filters.active(options.filters)
     share = percentage(shown, total).strip()
     left_out: list[str] = []
     if total and graph.dropped:
@@ -129,7 +134,7 @@ def _listing(profile: Profile, graph: Graph, total: int, kind: ValueType, option
         running = int64(running + row.flat)
         own, so_far, with_callees = (percentage(weight, total).strip() for weight in (row.flat, running, row.cum))
         function = f"{row.node} {row.inline}" if row.inline else str(row.node)
-        rows.append(TopRow(value(row.flat), own, so_far, value(row.cum), with_callees, function, str(row.node)))
+        rows.append(TopRow(value(row.flat), own, so_far, value(row.cum), with_callees, function))
     return Listing(
         header=tuple(_header(profile, kind)),
         duration=_duration(profile, total, kind, value(total)),

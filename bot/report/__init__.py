@@ -18,6 +18,7 @@ from bot.report.tables import Rows as Rows
 from bot.report.tables import Sheet as Sheet
 from bot.report.tables import Table as Table
 from bot.report.tables import Uuid as Uuid
+from bot.report.tables import in_no_overview as in_no_overview
 from bot.report.tables import prose_table as prose_table
 from bot.report.tables import table_in_words
 from bot.texts import GPU, NOUN_VALUE, Prose, Texts, beginning, kept

@@ -6,9 +6,11 @@ Cells are text; prose among them is put into words with the report.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import msgspec
+from msgspec import structs
 
 from bot.texts import Prose, Text, Texts
 
@@ -30,8 +32,8 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: Cells
 
 
-Row = TypeVar("Row", bound=tuple[Any, ...])
-"""The type of a table's rows before they are text: a NamedTuple."""
+Row = TypeVar("Row", bound=object)
+"""The type of a table's rows before they are text: a NamedTuple or a msgspec Struct."""
 
 
 class Uuid(str):
@@ -94,10 +96,11 @@ class Rows(Sequence[tuple[str, ...]], Generic[Row]):
 class Sheet(Generic[Row]):
     """A kind of table: the fields of its typed rows are its columns, `_` in a field's name is a space.
 
-    `names` has other names for columns, `fields` the fields that are columns, if not all are. `brief` has the fields
-    for an overview, the most telling first, with their headings there: the first `together` of them are never dropped
-    (but empty ones are). `tells_findings` is for a table with a row for each finding, `listed` for one whose words a
-    phone cuts off: a chat shows its rows as a list. `heading` is the title in a report that is in words.
+    `names` has other names for columns, `fields` the fields that are columns, if not all but those `beside` are.
+    `brief` has the fields for an overview, the most telling first, with their headings there: the first `together` of
+    them are never dropped (but empty ones are). `tells_findings` is for a table with a row for each finding, `listed`
+    for one whose words a phone cuts off: a chat shows its rows as a list. `heading` is the title in a report that is in
+    words.
 
     Cells: `?` for None, RFC 3339 for a time, tuples joined by commas.
     """
@@ -109,23 +112,22 @@ class Sheet(Generic[Row]):
         *,
         names: Mapping[str, str] = {},
         fields: Sequence[str] = (),
+        beside: Sequence[str] = (),
         brief: Mapping[str, str] = {},
         together: int = 1,
         tells_findings: bool = False,
         listed: bool = False,
         heading: Text | None = None,
     ) -> None:
-        every: tuple[str, ...] = cast("Any", row)._fields
         self.title = title
         self.heading = heading
-        self.columns = tuple(names.get(field, field.replace("_", " ")) for field in fields or every)
+        self._fields = tuple(fields or (field for field in row.__annotations__ if field not in beside))
+        self.columns = tuple(names.get(field, field.replace("_", " ")) for field in self._fields)
         self.brief = brief
         self.together = together
         self.tells_findings = tells_findings
         self.listed = listed
-        self._places = [every.index(field) for field in fields]
         self.texts = [name for name, kind in row.__annotations__.items() if "Text" in str(kind) or kind == Prose]
-        self._first = len(fields) if tuple(fields) == every[: len(fields)] else 0
 
     def table(self, typed: Iterable[Row], *, brief: Iterable[Row] | None = None) -> Table:
         """The table of these typed rows, in their order. `brief`: the rows for an overview, in its order."""
@@ -134,10 +136,10 @@ class Sheet(Generic[Row]):
 
     def cells(self, row: Row) -> tuple[str, ...]:
         """The cells of a typed row; a cell that is a `Text` is empty until the report is in words."""
-        picked = row[: self._first] if self._first else [row[place] for place in self._places] if self._places else row
+        values = map(getattr, repeat(row), self._fields)
         # Most are texts: a large cluster has half a million cells.
         return tuple(
-            [value if type(value) is str else str(value) if type(value) is int else _cell(value) for value in picked]
+            [value if type(value) is str else str(value) if type(value) is int else _cell(value) for value in values]
         )
 
 
@@ -169,6 +171,16 @@ class _ProseRows(tuple[tuple[str, ...], ...]):  # noqa: SLOT001  # as `Rows`
     prose: Sequence[Sequence[Prose]]
 
 
+def in_no_overview(table: Table) -> Table:
+    """The table without its rows for an overview, as a person gets it who asks for everything."""
+    match table.rows:
+        case Rows():
+            told = cast("Rows[Any]", table.rows)
+            return structs.replace(table, rows=Rows(told.sheet, told.typed, None))
+        case _:
+            return table
+
+
 def prose_table(title: Prose, columns: Sequence[Prose], rows: Iterable[Sequence[Prose]]) -> Table:
     """A table whose title, columns and cells may be texts; until it is in words its rows have no cells."""
     kept = tuple(rows)
@@ -190,7 +202,9 @@ def table_in_words(table: Table, say: Texts) -> Table:
             def in_words(row: Any) -> Any:
                 cells = {name: getattr(row, name) for name in sheet.texts}
                 words = {name: say.words(cell) for name, cell in cells.items() if isinstance(cell, Text)}
-                return row._replace(**words) if words else row
+                if not words:
+                    return row
+                return row._replace(**words) if hasattr(row, "_replace") else structs.replace(row, **words)
 
             if sheet.texts:
                 brief = None if told.brief is None else map(in_words, told.brief)

@@ -13,6 +13,7 @@ from collections.abc import Collection, Generator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, TypeVar
 
+import msgspec
 from sqlalchemy import Row, and_, bindparam, delete, exists, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -51,7 +52,7 @@ class AlertRows(StoredRows):
         in_order = sorted(given, key=lambda alert: (name_of(alert), last_moment(alert), alert.status == "resolved"))
         for some in parts(in_order):
             news += await transaction(
-                self._engine, "keeping alerts", lambda connection, some=some: keep(connection, some, self._now())
+                self._engine, "keeping alerts", lambda connection, some=some: keep_alerts(connection, some, self._now())
             )
         return news
 
@@ -108,18 +109,17 @@ class AlertRows(StoredRows):
         by_incident: defaultdict[str, list[Any]] = defaultdict(list)
         for row in found:
             by_incident[row.incident].append(row)
-        return {incident: counted(rows) for incident, rows in by_incident.items()}
+        return {incident: counts_of(by_incident[incident]) for incident in incident_ids}
 
     async def ignore(self, given: Sequence[Alert]) -> None:
         """Ignores those of the alerts that are in no incident yet. Rows are locked in the order of their keys."""
         async with self._writing("ignoring alerts") as connection:
-            for some in parts(sorted(given, key=name_of)):
-                for these in named(some):
-                    fresh = and_(these, alerts.c.incident == "")
-                    ordered = select(alerts.c.number).where(fresh).order_by(alerts.c.fingerprint, alerts.c.number)
-                    await connection.execute(ordered.with_for_update())
-                    await connection.execute(update(alerts).where(fresh).values(incident=IGNORED))
-                    await count_once(connection, these, IGNORED)
+            for these in conditions_of(sorted(given, key=name_of)):
+                fresh = and_(these, alerts.c.incident == "")
+                ordered = select(alerts.c.number).where(fresh).order_by(alerts.c.fingerprint, alerts.c.number)
+                await connection.execute(ordered.with_for_update())
+                await connection.execute(update(alerts).where(fresh).values(incident=IGNORED))
+                await count_once(connection, these, IGNORED)
 
     async def reconsider(self) -> None:
         """Lets ignored alerts that still fire be sorted again, because the routes may have changed."""
@@ -155,7 +155,7 @@ class AlertRows(StoredRows):
         return found
 
 
-async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) -> int:
+async def keep_alerts(connection: AsyncConnection, some: Sequence[Alert], at: float) -> int:
     """Keeps alerts, in the order of what they tell; gives how many outbreaks began or ended. Raises OvertakenError."""
     known = await _newest(connection, some)
     fresh: dict[tuple[str, str, int], dict[str, Any]] = {}
@@ -169,7 +169,7 @@ async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) ->
         place = (*name, after.number)
         if before is None or before.number != after.number:
             said = {"labels": json.dumps(dict(alert.labels)), "annotations": json.dumps(dict(alert.annotations))}
-            fresh[place] = {**alert._asdict(), **said, "received_at": at}
+            fresh[place] = {**msgspec.structs.asdict(alert), **said, "received_at": at}
         if place not in fresh:
             changed[place] = dict(zip(_PLACE, place, strict=True)) | after._asdict()
         else:
@@ -181,7 +181,7 @@ async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) ->
     if changed:
         await connection.execute(_CHANGED, list(changed.values()))
     for cut in {alert.cut for alert in some}:
-        for these in named([alert for alert in some if alert.cut == cut]):
+        for these in conditions_of([alert for alert in some if alert.cut == cut]):
             await connection.execute(update(alerts).where(these, alerts.c.cut != cut).values(cut=cut))
     return news
 
@@ -235,7 +235,7 @@ def _with_those_before(outbreaks: Sequence[Any]) -> dict[str, Any]:
     return {**place, **before, "gpus": gpus[-1] if gpus else None}
 
 
-def counted(rows: Sequence[Any]) -> Counts:
+def counts_of(rows: Sequence[Any]) -> Counts:
     """Counts the grouped rows of one incident's alerts; `n` is how many alerts such a row stands for."""
     firing = [row for row in rows if row.status == "firing"]
     affected = {(row.namespace, row.pod) for row in firing if row.pod}
@@ -272,15 +272,18 @@ def parts(given: Sequence[T]) -> Generator[Sequence[T]]:
     return (given[start : start + _AT_ONCE] for start in range(0, len(given), _AT_ONCE))
 
 
-def named(some: Sequence[Alert]) -> Generator[Any]:
-    """Yields, for each source, the condition that selects these alerts' rows; the alerts are in order of `name_of`."""
-    for source, ours in groupby(some, key=lambda alert: alert.source):
-        yield and_(alerts.c.source == source, alerts.c.fingerprint.in_({alert.fingerprint for alert in ours}))
+def conditions_of(given: Sequence[Alert]) -> Generator[Any]:
+    """Yields the conditions that select these alerts' rows, each for alerts of one source and not too many for one
+    statement; the alerts are in order of `name_of`.
+    """
+    for some in parts(given):
+        for source, ours in groupby(some, key=lambda alert: alert.source):
+            yield and_(alerts.c.source == source, alerts.c.fingerprint.in_({alert.fingerprint for alert in ours}))
 
 
 def alert_of(row: Row[Any]) -> Alert:
     """The alert that a row of `alerts` holds, as it was when it began but for its status."""
-    values = {name: getattr(row, name) for name in Alert._fields}
+    values = {name: getattr(row, name) for name in Alert.__struct_fields__}
     return Alert(**{**values, "labels": json.loads(row.labels), "annotations": json.loads(row.annotations)})
 
 
@@ -293,7 +296,7 @@ async def _newest(connection: AsyncConnection, some: Sequence[Alert]) -> dict[tu
     same = and_(later.c.source == alerts.c.source, later.c.fingerprint == alerts.c.fingerprint)
     newest = ~exists(select(later.c.number).where(same, later.c.number > alerts.c.number))
     found: dict[tuple[str, str], Outbreak] = {}
-    for these in named(some):
+    for these in conditions_of(some):
         query = select(alerts).where(these, newest).order_by(alerts.c.fingerprint).with_for_update()
         for row in await connection.execute(query):
             outbreak = Outbreak(**{name: getattr(row, name) for name in Outbreak._fields})

@@ -30,7 +30,7 @@ Write = Callable[["AuditLine"], Awaitable[int]]
 log = logging.getLogger(__name__)
 
 
-class Entry(NamedTuple):
+class AuditEntry(msgspec.Struct, frozen=True):
     """One row of the audit log. `detail` is free, of JSON's types; `at` is RFC 3339 in UTC."""
 
     seq: int
@@ -81,19 +81,17 @@ class Audit(StoredRows):
         named = ((hashlib.sha256(b"hami-bot audit key " + key.encode()), key.encode()) for key in keys)
         self._keys = {digest.hexdigest()[:16]: key for digest, key in named}
 
-    async def append(
-        self, *, actor: str, action: str, target: str, outcome: str, detail: Mapping[str, Any] | None = None
-    ) -> int:
+    async def append(self, line: AuditLine) -> int:
         """Adds a row to the log; gives its number. An action is appended before it is done, its outcome after."""
         async with self.transaction("writing the audit log") as (_, write):
-            return await write(AuditLine(actor, action, target, outcome, detail or {}))
+            return await write(line)
 
-    async def read(self, limit: int, *, before: int = 2**31 - 1) -> list[Entry]:
-        """The newest rows of the audit log below the number `before`, at most `limit`, newest first."""
-        wanted = select(audit).where(audit.c.seq < before).order_by(audit.c.seq.desc()).limit(limit)
+    async def read(self, limit: int) -> list[AuditEntry]:
+        """The newest rows of the audit log, at most `limit`, newest first."""
+        wanted = select(audit).order_by(audit.c.seq.desc()).limit(limit)
         rows = await self._read("reading the audit log", wanted)
-        named = ({name: getattr(row, name) for name in Entry._fields} for row in rows)
-        return [Entry(**row | {"detail": json.loads(row["detail"])}) for row in named]
+        named = ({name: getattr(row, name) for name in AuditEntry.__struct_fields__} for row in rows)
+        return [AuditEntry(**row | {"detail": json.loads(row["detail"])}) for row in named]
 
     async def verify(self, kept: str = "") -> Broken | Verified:
         """Checks the whole log and gives the first row that is not as it was written, if there is one. `kept` is the

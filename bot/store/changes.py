@@ -7,13 +7,14 @@ gone. The row also serves for telling people, and for noticing a change that end
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal
 
+import msgspec
 from sqlalchemy import ColumnElement, Row, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from bot.changes.journal import ENDS, ChangeEvent, Open
-from bot.changes.record import Record, UnreadableRecord, read_record, with_times_of, write_record
+from bot.changes.journal import ENDS, ChangeEvent, KnownChange
+from bot.changes.record import Record, read_record, with_times_of, write_record
 from bot.store.audit import Audit, AuditedRows, AuditLine
 from bot.store.engine import TakenError, columns
 from bot.store.tables import approvals, audit, changes
@@ -21,13 +22,6 @@ from bot.store.tables import approvals, audit, changes
 log = logging.getLogger(__name__)
 
 _LATER = {"planned": 0, "raised": 1, "effective": 2}
-
-
-class KnownRecord(NamedTuple):
-    """A change's record as it was last read, or planned. `state`: planned, raised, effective, or how it ended."""
-
-    record: Record
-    state: str
 
 
 class ChangeRows(AuditedRows):
@@ -82,26 +76,16 @@ class ChangeRows(AuditedRows):
         row = await self._first("looking what is known of a change", here)
         return bool(_after(event, columns(row) if row else self._fresh(event.record)))
 
-    async def known(self, change_id: str) -> KnownRecord | None:
-        """The change's record and state; None for a change that was never begun, or whose row cannot be read."""
-        wanted = select(changes.c.record, changes.c.state).where(changes.c.id == change_id)
-        row = await self._first("looking what is known of a change", wanted)
-        record = read_record(row.record) if row else None
-        return KnownRecord(record, row.state) if row and isinstance(record, Record) else None
+    async def known(self, change_id: str) -> KnownChange | None:
+        """The change, ended or not; None for one that was never begun, or whose row cannot be read."""
+        row = await self._first("looking what is known of a change", select(changes).where(changes.c.id == change_id))
+        return _known(row) if row else None
 
-    async def opened(self) -> list[Open]:
+    async def opened(self) -> list[KnownChange]:
         """The cluster's changes that have not ended, the oldest first."""
         wanted = select(changes).where(changes.c.cluster == self._cluster, changes.c.state.in_(_LATER))
         rows = await self._read("reading the open changes", wanted.order_by(changes.c.created_at))
-        found: list[Open] = []
-        for row in rows:
-            record = read_record(row.record)
-            if isinstance(record, UnreadableRecord):
-                log.error("the store's copy of the change %s of %s cannot be used: %s", row.id, row.target, record.why)
-            else:
-                state = cast(Literal["planned", "raised", "effective"], row.state)
-                found.append(Open(record, row.uid, state))
-        return found
+        return list(filter(None, map(_known, rows)))
 
     def _fresh(self, record: Record) -> dict[str, Any]:
         return {
@@ -115,6 +99,14 @@ class ChangeRows(AuditedRows):
             "created_at": self._now(),
             "updated_at": self._now(),
         }
+
+
+def _known(row: Row[Any]) -> KnownChange | None:
+    record = read_record(row.record)
+    if isinstance(record, Record):
+        return KnownChange(record, row.uid, row.state)
+    log.error("the store's copy of the change %s of %s cannot be used: %s", row.id, row.target, record.why)
+    return None
 
 
 def _after(event: ChangeEvent, row: dict[str, Any]) -> dict[str, Any]:
@@ -151,7 +143,7 @@ _OTHER_CLOCK_S = 24 * 3600.0
 _COUNTED = ("requested", "over-limit")
 
 
-class Approval(NamedTuple):
+class Approval(msgspec.Struct, frozen=True):
     """A change that waits for somebody else's approval. It is decided once, by whoever comes first, and for good.
 
         pending -> approved | refused | expired | void
@@ -175,10 +167,10 @@ class Approval(NamedTuple):
     reason: str = ""
     expires_at: float = 0.0
 
-    def at(self, now: float) -> "Approval":
+    def as_of(self, now: float) -> "Approval":
         """The approval as it is at `now`: expired where nobody decided in time."""
         late = self.state == "pending" and self.expires_at <= now
-        return self._replace(state="expired") if late else self
+        return msgspec.structs.replace(self, state="expired") if late else self
 
     @property
     def decision(self) -> State:
@@ -191,13 +183,13 @@ class Approvals(AuditedRows):
 
     async def ask(self, asked: Approval, now: float) -> Approval:
         """Adds an approval that is pending for `EXPIRES_S` from now on, and gives its row."""
-        row = asked._replace(expires_at=now + EXPIRES_S)
-        new = insert(approvals).values(**row._asdict(), created_at=now, decided_at=0.0)
+        row = msgspec.structs.replace(asked, expires_at=now + EXPIRES_S)
+        new = insert(approvals).values(**msgspec.structs.asdict(row), created_at=now, decided_at=0.0)
         await self._write("noting what is to be approved", new)
         return row
 
     async def get(self, change_id: str) -> Approval | None:
-        """The approval of a change, None without one; a pending one may have expired (`Approval.at`)."""
+        """The approval of a change, None without one; a pending one may have expired (`Approval.as_of`)."""
         row = await self._first("reading an approval", select(approvals).where(approvals.c.id == change_id))
         return _approval(row) if row else None
 
@@ -209,13 +201,13 @@ class Approvals(AuditedRows):
         return await self._move(change_id, here, line, state=state, decided_by=by, reason=reason, decided_at=now)
 
     async def clusters(self) -> list[str]:
-        """The names of the clusters where `left` may find an approval, whatever the time is there."""
+        """The names of the clusters where `to_look_after` may find an approval, whatever the time is there."""
         lately = approvals.c.decided_at > self._now() - _LATELY_S - _OTHER_CLOCK_S
         here = approvals.c.state.in_(("pending", "approved")) | (approvals.c.state.in_(("refused", "void")) & lately)
         wanted = select(approvals.c.cluster).where(here).distinct().order_by(approvals.c.cluster)
         return [str(cluster) for cluster in await self._scalars("reading approvals", wanted)]
 
-    async def left(self, cluster: str, seconds: float, *, now: float) -> list[Approval]:
+    async def to_look_after(self, cluster: str, seconds: float, *, now: float) -> list[Approval]:
         """A cluster's approvals that need attention, the oldest first: pending ones, shown as expired where nobody
         decided in time; those approved at least `seconds` ago without a noted outcome; and those refused or void in the
         last hour.
@@ -225,7 +217,7 @@ class Approvals(AuditedRows):
         ended = approvals.c.state.in_(("refused", "void")) & (approvals.c.decided_at > now - _LATELY_S)
         here = (approvals.c.cluster == cluster) & (waiting | unfinished | ended)
         wanted = select(approvals).where(here).order_by(approvals.c.created_at)
-        return [_approval(row).at(now) for row in await self._read("reading approvals", wanted)]
+        return [_approval(row).as_of(now) for row in await self._read("reading approvals", wanted)]
 
     async def expire(self, change_id: str, line: AuditLine, *, now: float) -> bool:
         """Ends an approval that nobody decided in time, with `line` in the audit log; False where none was ended."""
@@ -249,8 +241,8 @@ class Approvals(AuditedRows):
                 await write(line)
             return True
 
-    async def asked_for(self, actor: str, since: str) -> int:
-        """How many changes the audit log says that `actor` asked for since `since` (RFC 3339), less those refused by
+    async def count_requests(self, actor: str, since: str) -> int:
+        """Counts the changes that `actor` asked for since `since` (RFC 3339), by the audit log, less those refused by
         the limit. Each is written to the log before it is counted, so that of two at once, in any replica, none goes
         uncounted.
         """
@@ -261,4 +253,4 @@ class Approvals(AuditedRows):
 
 
 def _approval(row: Row[Any]) -> Approval:
-    return Approval(*(getattr(row, name) for name in Approval._fields))
+    return Approval(*(getattr(row, name) for name in Approval.__struct_fields__))

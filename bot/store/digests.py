@@ -31,7 +31,7 @@ RUNS_KEPT_S = 400 * 86400.0
 DigestKind = Literal["digest", "oncall"]
 
 
-class Digest(NamedTuple):
+class Digest(msgspec.Struct, frozen=True):
     """A digest that a channel wants: of a cluster, or of how things went on call (of all clusters). No slot up to
     `since` (unix seconds) is due.
     """
@@ -86,7 +86,11 @@ class DigestRows(AuditedRows):
         `once` is the key of a deed; the deed done again gives the same digest.
         """
         made = Digest(_id_of(once), channel, cluster, schedule, by=by, since=self._now(), kind=kind)
-        values = {**made._asdict(), "schedule": msgspec.json.encode(tuple(schedule)).decode(), "stopped": 0}
+        values = {
+            **msgspec.structs.asdict(made),
+            "schedule": msgspec.json.encode(tuple(schedule)).decode(),
+            "stopped": 0,
+        }
         async with self._audit.transaction("keeping a digest") as (connection, write):
             if not await is_known(connection, once):
                 await connection.execute(insert(digests).values(**values))
@@ -161,7 +165,7 @@ class DigestRows(AuditedRows):
     def _mine(self) -> ColumnElement[bool]:
         return and_(digest_runs.c.state == "claimed", digest_runs.c.owner == self._owner)
 
-    async def posted(self, digest: Digest, slot: Slot, figures: Figures) -> None:
+    async def mark_posted(self, digest: Digest, slot: Slot, figures: Figures) -> None:
         """Notes that a digest's message is safe in the outbox, and its figures, to compare the next one with."""
         here = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall == slot.wall)
         values = {"state": "posted", "figures": json.dumps(dict(figures))}

@@ -62,7 +62,7 @@ async def make_known(connection: AsyncConnection, key: str, at: float) -> None:
         await connection.execute(insert(facts).values(key=key, value="", at=at))
 
 
-async def keep(connection: AsyncConnection, fact: Fact, at: float) -> None:
+async def keep_fact(connection: AsyncConnection, fact: Fact, at: float) -> None:
     """Adds the fact unless its key has one already."""
     row = {**fact._asdict(), "at": at}
     await connection.execute(insert_unless(connection, facts).values(**row).on_conflict_do_nothing())

@@ -15,15 +15,15 @@ from sqlalchemy import and_, delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.report import SEVERITIES, Severity
-from bot.store.alerts import IGNORED, OVER, count_once, name_of, named, note_needs, parts
+from bot.store.alerts import IGNORED, OVER, conditions_of, count_once, name_of, note_needs, parts
 from bot.store.audit import AuditedRows, AuditLine
 from bot.store.engine import transaction
 from bot.store.facts import is_known, make_known
 from bot.store.tables import alerts, incident_events, incidents, outbox
-from bot.store.timeline import IncidentEvent, event_of, note, queue
+from bot.store.timeline import event_of, note, queue
 from bot.triage.cause import STORM, Cause, severest
-from bot.triage.state import Incident, News, Step, joined, opened, pages
-from bot.triage.summary import GpuRequest
+from bot.triage.state import Incident, News, Step, join_alert, new_incident, pages
+from bot.triage.summary import GpuRequest, IncidentEvent
 from bot.triage.webhook import Alert
 
 Decide = Callable[[Incident, bool], Step | str]
@@ -61,7 +61,7 @@ async def is_crowded(
     return len(opened) >= limit.most
 
 
-class Row(NamedTuple):
+class IncidentRow(msgspec.Struct, frozen=True):
     """One incident in the store, with what is known of its thread in Slack."""
 
     id: str
@@ -100,7 +100,7 @@ class IncidentRows(AuditedRows):
         in_order, severity = sorted(given, key=name_of), severest(cause.severity, [alert.severity for alert in given])
 
         async def sorted_in(connection: AsyncConnection) -> str:
-            unsorted = [and_(these, alerts.c.incident == out_of) for some in parts(in_order) for these in named(some)]
+            unsorted = [and_(these, alerts.c.incident == out_of) for these in conditions_of(in_order)]
             left: list[Any] = []
             for these in unsorted:
                 locked = select(*_SEEN).where(these).order_by(alerts.c.fingerprint, alerts.c.number)
@@ -117,21 +117,20 @@ class IncidentRows(AuditedRows):
             elif fresh := [row for row in left if row.status == "firing"]:
                 newest = max(fresh, key=lambda row: row.received_at)
                 subject = f"{newest.namespace}/{newest.pod}" if newest.pod else newest.node
-                alert = f"{newest.name} {subject}".strip()
-                await self._change(connection, found, lambda incident, _: joined(incident, newest.received_at, alert))
+                at, alert = newest.received_at, f"{newest.name} {subject}".strip()
+                await self._change(connection, found, lambda incident, _: join_alert(incident, at, alert))
             await note_needs(connection, in_order, out_of, needs or {})
             for these in unsorted:
                 await connection.execute(update(alerts).where(these).values(incident=found))
-            for some in parts(in_order):
-                for these in named(some):
-                    await count_once(connection, these, found)
+            for these in conditions_of(in_order):
+                await count_once(connection, these, found)
             return found
 
         return await transaction(self._engine, "sorting alerts", sorted_in)
 
     async def _begin(self, connection: AsyncConnection, cluster: str, cause: Cause, channel: str) -> str:
         now, found = self._now(), uuid.uuid4().hex[:8]
-        machine = msgspec.json.encode(opened(now)).decode()
+        machine = msgspec.json.encode(new_incident(now)).decode()
         values = {"id": found, "open_key": _key(cluster, cause), "cluster": cluster, "machine": machine}
         values |= {"cause": msgspec.json.encode(cause).decode(), "channel": channel, "created_at": now}
         values |= {"ended_at": 0.0, "thread_ts": "", "proven": 0, "shown": "", "shown_at": 0.0}
@@ -139,14 +138,14 @@ class IncidentRows(AuditedRows):
         await note(connection, found, (News("opened"),), now)
         return found
 
-    async def opened(self) -> list[Row]:
+    async def opened(self) -> list[IncidentRow]:
         """The incidents that have not ended, or of which an event is still to be told, the oldest first."""
         untold = select(incident_events.c.incident).where(incident_events.c.told == 0)
         here = or_(incidents.c.ended_at == 0.0, incidents.c.id.in_(untold))
         query = select(incidents).where(here).order_by(incidents.c.created_at, incidents.c.id)
         return [_row(row) for row in await self._read("reading the open incidents", query)]
 
-    async def known(self, cluster: str, causes: Sequence[Cause]) -> set[str]:
+    async def open_signatures(self, cluster: str, causes: Sequence[Cause]) -> set[str]:
         """The signatures of those of the causes that have an open incident in the cluster."""
         keys = {_key(cluster, cause): cause.signature for cause in causes}
         found: list[str | None] = []
@@ -155,18 +154,18 @@ class IncidentRows(AuditedRows):
             found += await self._scalars("looking for open incidents", query)
         return {keys[key] for key in found if key}
 
-    async def get(self, incident_id: str) -> Row | None:
+    async def get(self, incident_id: str) -> IncidentRow | None:
         """The incident with this id, ended or not; None without one."""
         return await self._one(incidents.c.id == incident_id)
 
-    async def of_thread(self, channel: str, thread_ts: str) -> Row | None:
+    async def of_thread(self, channel: str, thread_ts: str) -> IncidentRow | None:
         """The incident that has this thread, also where its head was posted only just now; None for no such thread."""
         posted = and_(outbox.c.posted_channel == channel, outbox.c.posted_ts == thread_ts)
         heads = select(func.substr(outbox.c.key, len(HEAD) + 1)).where(posted, outbox.c.key.startswith(HEAD))
         here = and_(incidents.c.channel == channel, incidents.c.thread_ts == thread_ts)
         return await self._one(or_(here, incidents.c.id.in_(heads)))
 
-    async def _one(self, where: Any) -> Row | None:
+    async def _one(self, where: Any) -> IncidentRow | None:
         found = await self._first("looking up an incident", select(incidents).where(where))
         return _row(found) if found else None
 
@@ -215,16 +214,16 @@ class IncidentRows(AuditedRows):
         await queue(connection, incident_id, pages(incident_id, before, step, knows), self._now())
         return step
 
-    async def show(self, incident_id: str, shown: str) -> None:
+    async def mark_shown(self, incident_id: str, shown: str) -> None:
         """Notes what the incident's head was last given to say (`shown` is its digest), and when."""
         await self._set(incident_id, {"shown": shown, "shown_at": self._now()})
 
-    async def has_evidence(self, row: Row) -> bool:
+    async def has_evidence(self, row: IncidentRow) -> bool:
         """Whether the outbox has the incident's evidence, which it forgets a week after posting it."""
         here = and_(outbox.c.channel == row.channel, outbox.c.key == evidence_key(row.id))
         return await self._scalar("looking for an incident's evidence", select(outbox.c.id).where(here)) is not None
 
-    async def proven(self, incident_id: str) -> None:
+    async def mark_proven(self, incident_id: str) -> None:
         """Notes that the incident's evidence was given to the outbox."""
         await self._set(incident_id, {"proven": 1})
 
@@ -244,7 +243,7 @@ class IncidentRows(AuditedRows):
             update(incidents).where(incidents.c.id == incident_id).values(**values),
         )
 
-    async def lately(self, since: float) -> list[tuple[Row, list[IncidentEvent]]]:
+    async def lately(self, since: float) -> list[tuple[IncidentRow, list[IncidentEvent]]]:
         """The incidents that had not ended before `since` (unix seconds), the oldest first, with their events."""
         here = or_(incidents.c.ended_at == 0.0, incidents.c.ended_at > since)
         ours = select(incidents.c.id).where(here)
@@ -290,8 +289,8 @@ def _open_one(open_key: str) -> Any:
     return select(incidents.c.id).where(incidents.c.open_key == open_key).with_for_update()
 
 
-def _row(row: Any) -> Row:
-    known: dict[str, Any] = {name: getattr(row, name) for name in Row._fields if name != "incident"}
+def _row(row: Any) -> IncidentRow:
+    known: dict[str, Any] = {name: getattr(row, name) for name in IncidentRow.__struct_fields__ if name != "incident"}
     known["cause"] = msgspec.json.decode(row.cause, type=Cause)
     known["incident"] = msgspec.json.decode(row.machine, type=Incident)
-    return Row(**known)
+    return IncidentRow(**known)

@@ -12,11 +12,12 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import Row, and_, case, delete, exists, func, insert, not_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.store.engine import StoredRows, columns, insert_unless
-from bot.store.facts import Fact, keep
+from bot.store.facts import Fact, keep_fact
 from bot.store.tables import outbox, outbox_files
 
 SPACING = 1.0
@@ -46,7 +47,7 @@ class StoredFile(NamedTuple):
     reason: str = ""
 
 
-class QueuedMessage(NamedTuple):
+class QueuedMessage(msgspec.Struct, frozen=True):
     """A row of the outbox, see `bot.store.tables`. `content` has "text" and "blocks", some "broadcast" and "newer"."""
 
     id: int
@@ -123,7 +124,7 @@ class OutboxRows(StoredRows):
             else:
                 await _add_files(connection, added, files)
             if fact:
-                await keep(connection, fact, now)
+                await keep_fact(connection, fact, now)
 
     async def posted(self, channel: str, ts: str) -> bool:
         """Whether a row of the outbox was posted as this message of the channel."""

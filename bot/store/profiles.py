@@ -2,8 +2,8 @@
 
 import contextlib
 from itertools import accumulate
-from typing import NamedTuple
 
+import msgspec
 from sqlalchemy import delete, insert, or_, select
 
 from bot.errors import NotFound
@@ -14,7 +14,7 @@ from bot.texts import Text
 _DAY_S = 86400.0
 
 
-class KeptProfile(NamedTuple):
+class KeptProfile(msgspec.Struct, frozen=True):
     """A kept profile without its bytes. `target` is `scheme://namespace/pod:port`, `version` the image's or empty.
     `taken_at` is in unix seconds, `size` in bytes; `seconds` is how long it took, 0 for a snapshot of one moment.
     """
@@ -29,7 +29,7 @@ class KeptProfile(NamedTuple):
     size: int
 
 
-_ABOUT = [profiles.c[name] for name in KeptProfile._fields]
+_ABOUT = [profiles.c[name] for name in KeptProfile.__struct_fields__]
 
 
 class ProfileRows(StoredRows):
@@ -42,7 +42,7 @@ class ProfileRows(StoredRows):
         """
         if about.size > most_bytes:
             return
-        row = {**about._asdict(), "expires_at": about.taken_at + days * _DAY_S, "content": content}
+        row = {**msgspec.structs.asdict(about), "expires_at": about.taken_at + days * _DAY_S, "content": content}
         oldest = about.taken_at - days * _DAY_S
         known = select(profiles.c.id, profiles.c.size).where(profiles.c.taken_at >= oldest)
         newest = known.order_by(profiles.c.taken_at.desc(), profiles.c.id)

@@ -118,14 +118,14 @@ class Store(StoredRows):
             self._judges_from = now + HOLDS_S
         self._held_at = now
 
-    async def mine(self) -> set[str]:
+    async def held_keys(self) -> set[str]:
         """The keys of work with a payload that this process has claimed, and not noted as done. Claims without a
         payload are left out: no other process could do that work, and none may claim it again.
         """
         found = select(seen.c.key).where(self._mine, seen.c.payload != "")
         return set(await self._scalars("looking for unfinished work", found))
 
-    async def bury_all(self) -> None:
+    async def end_all_claims(self) -> None:
         """Ends all claims: whatever is claimed was left by processes that died."""
         died = update(seen).where(_running).values(expires_at=0.0)
         await self._write("looking for unfinished work", died)
@@ -153,7 +153,7 @@ class Store(StoredRows):
             await self._give_up(connection)
             return [Unfinished(*row) for row in await connection.execute(in_order)]
 
-    async def claimed(self) -> list[str]:
+    async def unfinished_payloads(self) -> list[str]:
         """The payloads of all work that is not finished, whichever process does it."""
         found = select(seen.c.payload).where(_running, seen.c.payload != "")
         return list(await self._scalars("looking for work that is under way", found))
@@ -257,7 +257,7 @@ async def open_store(
         shared = DatabaseClock(engine) if engine.dialect.name == "postgresql" else time.time
         store = Store(engine, now or shared, audit_keys, alone=alone)
         if alone:
-            await store.bury_all()
+            await store.end_all_claims()
         await store.read_clock()
         yield store
 

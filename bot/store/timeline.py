@@ -7,27 +7,21 @@ Of one page only the newest state counts: a pager need not ring for what was ack
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from sqlalchemy import and_, delete, exists, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.store.engine import StoredRows
 from bot.store.tables import incident_events, incidents, pages
 from bot.triage.state import Action, News, Page
+from bot.triage.summary import IncidentEvent
 
 _TOLD_BY_ITSELF = frozenset({"profile-taken"})
 """Events that need no reply, because they show in the thread anyway."""
 _UNTOLD = frozenset({"opened", "unmuted"})
 """Events that the head's edit tells well enough, unless they have a detail or a person."""
-
-
-class IncidentEvent(NamedTuple):
-    """An event of an incident: its number within the incident, when (seconds since 1970), and what happened."""
-
-    seq: int
-    at: float
-    news: News
 
 
 async def note(connection: AsyncConnection, incident_id: str, news: Sequence[News], at: float) -> None:
@@ -51,7 +45,7 @@ class Timeline(StoredRows):
             found = await connection.execute(query.order_by(incident_events.c.seq))
             return [event_of(row) for row in found]
 
-    async def untold(self) -> dict[str, list[IncidentEvent]]:
+    async def to_tell(self) -> dict[str, list[IncidentEvent]]:
         """The events that still need a reply in the thread, by incident and in order."""
         query = select(incident_events).where(incident_events.c.told == 0)
         found: defaultdict[str, list[IncidentEvent]] = defaultdict(list)
@@ -67,14 +61,14 @@ class Timeline(StoredRows):
 
 def event_of(row: Any) -> IncidentEvent:
     """The event that a row of `incident_events` is."""
-    return IncidentEvent(row.seq, row.at, News(row.turn, row.by, json.loads(row.detail)))
+    return IncidentEvent(row.at, News(row.turn, row.by, json.loads(row.detail)), row.seq)
 
 
 KEPT_S = 7 * 86400.0
 """Seconds that a finished page is kept, for looking it up in the database."""
 
 
-class PageRow(NamedTuple):
+class PageRow(msgspec.Struct, frozen=True):
     """A page that waits to be sent to a pager. Times are seconds since 1970."""
 
     id: int
@@ -111,7 +105,7 @@ class PageRows(StoredRows):
                 return None
             older = and_(waiting, pages.c.key == row.key, pages.c.id < row.id)
             await connection.execute(update(pages).where(older).values(state="skipped"))
-        return PageRow(**{name: getattr(row, name) for name in PageRow._fields})
+        return PageRow(**{name: getattr(row, name) for name in PageRow.__struct_fields__})
 
     async def done(self, page: PageRow) -> None:
         """Notes that the pager took the page."""

@@ -57,16 +57,16 @@ class Nodes(NamedTuple):
     gone: frozenset[str] = frozenset()
 
 
-UNSEEN = Nodes()
+NO_NODES = Nodes()
 
 
-def written(until: MuteUntil) -> str:
+def write_until(until: MuteUntil) -> str:
     """The mute's end as text, for the detail of an event; `read_until` reads it."""
     return f"{until.at:.0f}" if until.at else f"{_NODE}{until.node}" if until.node else ""
 
 
 def read_until(detail: str) -> MuteUntil:
-    """The mute's end in a text that `written` wrote."""
+    """The mute's end in a text that `write_until` wrote."""
     if detail.startswith(_NODE):
         return MuteUntil(node=detail.removeprefix(_NODE))
     return MuteUntil(float(detail)) if detail else WHILE_IT_LASTS
@@ -114,7 +114,7 @@ class Extent(NamedTuple):
 ORDINARY = Extent()
 
 
-class IncidentTimes(NamedTuple):
+class IncidentTimes(msgspec.Struct, frozen=True):
     """The settings of incidents, in seconds: how long a cause must be gone to count as resolved, how long after that it
     is the same incident that comes back, how long an open one waits for somebody before the next of the rota is called
     (0: nobody ever is), and how long Alertmanager may be silent about an alert that fires (0: without limit). It
@@ -172,7 +172,7 @@ class Step(NamedTuple):
     news: tuple[News, ...] = ()
 
 
-def opened(at: float) -> Incident:
+def new_incident(at: float) -> Incident:
     """A new incident, which opens at `at`."""
     return Incident("open", at)
 
@@ -208,10 +208,10 @@ def act(incident: Incident, done: Act) -> Step | str:
             return Step(after, (News("handed-over", done.by, done.to),))
         case _:
             after = msgspec.structs.replace(_into(incident, "muted", done.at, owner=owner), muted_until=done.until)
-            return Step(after, (News("muted", done.by, written(done.until)),))
+            return Step(after, (News("muted", done.by, write_until(done.until)),))
 
 
-def joined(incident: Incident, at: float, alert: str) -> Step:
+def join_alert(incident: Incident, at: float, alert: str) -> Step:
     """The step when another `alert` of the incident's cause, first heard of at `at`, fires.
 
     Closing an incident is about the alerts that were there: one that comes later is for somebody to look at.
@@ -221,13 +221,13 @@ def joined(incident: Incident, at: float, alert: str) -> Step:
     return Step(msgspec.structs.replace(_anew(incident, at), quiet_since=0.0), (News("renewed", detail=alert),))
 
 
-def passed(
+def pass_time(
     incident: Incident,
     at: float,
     terms: IncidentTimes,
     *,
     firing: bool,
-    nodes: Nodes = UNSEEN,
+    nodes: Nodes = NO_NODES,
     extent: Extent = ORDINARY,
 ) -> Step:
     """The step that time makes, from whether anything fires now and how bad it is, and from the nodes just read.

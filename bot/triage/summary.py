@@ -8,11 +8,13 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+import msgspec
+
 from bot.report import SEVERITIES, Severity
 from bot.triage.state import CALLS, News, Turn
 
 
-class Counts(NamedTuple):
+class Counts(msgspec.Struct, frozen=True):
     """How many alerts, pods and nodes of one incident fire now, and how many ever did; the nodes are those of alerts
     that name no pod. `subjects` are some of the pods, firing ones first.
 
@@ -109,14 +111,17 @@ _SEEN = frozenset({"acknowledged", "taken", "handed-over", "muted"})
 _DONE = frozenset({"noted", "handed-over", "muted", "closed", "change-asked", "profile-taken"})
 
 
-class TimelineEntry(NamedTuple):
-    """One event in an incident's timeline; `at` in seconds since 1970."""
+class IncidentEvent(NamedTuple):
+    """An event in an incident's timeline: when it was (seconds since 1970), what happened, and in the store its number
+    within the incident.
+    """
 
     at: float
     news: News
+    seq: int = 0
 
 
-class Summary(NamedTuple):
+class Summary(msgspec.Struct, frozen=True):
     """The summary of an incident. Times are in seconds since it first opened, None for what did not happen, or not yet.
 
     `acknowledged_s` is until the first person acknowledged, took, muted or handed it over. `ended_s` is until it was
@@ -134,12 +139,12 @@ class Summary(NamedTuple):
     returned: int = 0
     called: tuple[str, ...] = ()
     pages: int = 0
-    done: tuple[TimelineEntry, ...] = ()
+    done: tuple[IncidentEvent, ...] = ()
     owner: str = ""
     affected: GpuTime = GpuTime()
 
 
-def summarize(happened: Sequence[TimelineEntry]) -> Summary:
+def summarize(happened: Sequence[IncidentEvent]) -> Summary:
     """The summary of a timeline, which is in order and begins with the opening."""
     if not happened:
         return Summary()
@@ -164,10 +169,10 @@ def summarize(happened: Sequence[TimelineEntry]) -> Summary:
     )
 
 
-def _owner(happened: Sequence[TimelineEntry]) -> str:
+def _owner(happened: Sequence[IncidentEvent]) -> str:
     """As `bot.triage.state.act` has it: whoever does something first, until somebody takes it or is given it."""
     owner = ""
-    for _, news in happened:
+    for _, news, _ in happened:
         match news.turn:
             case "handed-over":
                 owner = news.detail
@@ -187,12 +192,12 @@ class Case(NamedTuple):
 
     cause: str
     severity: Severity
-    happened: Sequence[TimelineEntry]
+    happened: Sequence[IncidentEvent]
     alerts: Sequence[tuple[str, int]] = ()
     spells: Sequence[FiringSpan] = ()
 
 
-class OncallReport(NamedTuple):
+class OncallReport(msgspec.Struct, frozen=True):
     """The incidents of a period. `opened` counts those that opened in it by cause and severity, the most severe first;
     the median times (seconds, None without any) and `alerts` (how many of a name, most first) are of these incidents.
     `calls` counts every call in the period by who was called, most first, also for incidents that opened before.

@@ -63,7 +63,7 @@ ALERTMANAGER = "alertmanager"
 Status = Literal["firing", "resolved"]
 
 
-class Alert(NamedTuple):
+class Alert(msgspec.Struct, frozen=True):
     """One alert. `starts_at` and, once the alert is over, `ends_at` are RFC 3339 in UTC, else empty; `namespace`, `pod`
     and `node` are names of Kubernetes or empty. `severity` is the label as it is, `level` what it is taken for;
     `runbook` is an http(s) address or empty.

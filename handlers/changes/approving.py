@@ -18,9 +18,9 @@ from bot.slack.question_tasks import LONGEST_S
 from bot.store.audit import AuditLine
 from bot.store.changes import Approval
 from bot.texts import Text, in_english
-from handlers.changes.draft import NotNow, Over, Pending, Person, Refused, pending_of, seal, seal_longer
+from handlers.changes.draft import ChangeOver, NotNow, Pending, Person, Refused, pending_of, seal, seal_longer
 from handlers.changes.execute import CHANGED, ChangeMaker, Guard
-from handlers.changes.journal import ITSELF, about, place
+from handlers.changes.journal import ITSELF, audit_details, audit_target
 from handlers.changes.leader_pass import WritableCluster
 from handlers.deps import Deps
 from playbooks.playbook import Sources
@@ -59,7 +59,7 @@ class Approving:
         record = pending.record
         change_id = pending.draft.id if pending.draft else f"{record.id}-{hashlib.sha256(key.encode()).hexdigest()[:6]}"
         if asked := await self._deps.store.approvals.get(change_id):
-            await writable.journal.show_waiting(asked, record, asked.at(writable.changer.time()).state)
+            await writable.journal.show_waiting(asked, record, asked.as_of(writable.changer.time()).state)
             return
         asked = Approval(
             change_id,
@@ -78,7 +78,7 @@ class Approving:
         async with self._guard.refusals(who, "approve", "", {"id": key}):
             approval, pending = await self._waiting(key, digest)
             await self._guard.allowed(who, "approve", requester=approval.requester)
-            writable = await self._maker.timed(approval.cluster)
+            writable = await self._maker.writable_on_time(approval.cluster)
             await self._still_pending(writable, approval)
             async with self._deps.open_sources(approval.cluster) as sources:
                 make = await self._unless_void(sources, writable, approval, pending)
@@ -86,7 +86,7 @@ class Approving:
                 now = writable.changer.time()
                 if not await self._deps.store.approvals.decide(key, "approved", now=now, by=who.user, line=line):
                     raise await self._decided(writable, key)
-                approval = approval._replace(decided_by=who.user)
+                approval = msgspec.structs.replace(approval, decided_by=who.user)
                 await self._told(writable.journal.show_waiting(approval, pending.record, "approved", by=who.user))
                 try:
                     await make()
@@ -102,12 +102,12 @@ class Approving:
         async with self._guard.refusals(who, "refuse", "", {"id": key}):
             approval, _ = await self._waiting(key, digest)
             await self._guard.allowed(who, "refuse", requester=approval.requester)
-            writable = await self._maker.timed(approval.cluster)
+            writable = await self._maker.writable_on_time(approval.cluster)
             await self._still_pending(writable, approval)
             line, now = _line(who.user, approval, "refused-by-approver"), writable.changer.time()
             if not await self._deps.store.approvals.decide(key, "refused", now=now, by=who.user, line=line):
                 raise await self._decided(writable, key)
-            await self._tell_no(writable, approval._replace(state="refused", decided_by=who.user))
+            await self._tell_no(writable, msgspec.structs.replace(approval, state="refused", decided_by=who.user))
         return self._deps.say("card.cancelled")
 
     async def look_after(self) -> None:
@@ -123,8 +123,9 @@ class Approving:
     async def look_after_in(self, cluster: str) -> None:
         """Looks after the approvals of one cluster, as `look_after` does."""
         with self._found_again(cluster, f"approvals in {cluster or 'this cluster'}"):
-            writable = await self._maker.timed(cluster)
-            for approval in await self._deps.store.approvals.left(cluster, _CUT_S, now=writable.changer.time()):
+            writable = await self._maker.writable_on_time(cluster)
+            rows, now = self._deps.store.approvals, writable.changer.time()
+            for approval in await rows.to_look_after(cluster, _CUT_S, now=now):
                 if approval.id not in self._told_again:
                     with self._found_again(approval.id, f"the approval {approval.id} of {approval.target}"):
                         await self._look_after(writable, approval)
@@ -165,7 +166,7 @@ class Approving:
         await writable.journal.show_waiting(approval, record, approval.state, by="" if by == ITSELF else by)
 
     async def _void(self, writable: WritableCluster, approval: Approval, why: str) -> None:
-        voided = approval._replace(state="void", decided_by=ITSELF, reason=why)
+        voided = msgspec.structs.replace(approval, state="void", decided_by=ITSELF, reason=why)
         line, now = _line(ITSELF, voided, "void"), writable.changer.time()
         if await self._deps.store.approvals.decide(approval.id, "void", now=now, by=ITSELF, reason=why, line=line):
             await self._tell_no(writable, voided)
@@ -180,7 +181,7 @@ class Approving:
     async def _was_begun(self, writable: WritableCluster, pending: Pending) -> bool:
         """From its own row, which comes before anything is written to the cluster; an extension has none."""
         if pending.draft is not None:
-            return bool(await self._maker.became(writable, pending.record.id))
+            return bool(await self._maker.resume(writable, pending.record.id))
         known = await self._deps.store.changes(writable.cluster).known(pending.record.id)
         if known is None:
             return False
@@ -209,7 +210,7 @@ class Approving:
         self, writable: WritableCluster, approval: Approval, pending: Pending, why: str, *, audited: bool = False
     ) -> None:
         """Unless a pass has seen by now that it was done after all, which is on the card then."""
-        shown = approval._replace(state="not-done", reason=why)
+        shown = msgspec.structs.replace(approval, state="not-done", reason=why)
         line = _line(ITSELF, shown, "not-done") if audited else None
         async with writable.busy:
             known = await self._deps.store.changes(writable.cluster).known(pending.record.id)
@@ -225,13 +226,13 @@ class Approving:
         approval = await self._deps.store.approvals.get(key)
         unknown = Text("error-change.nothing-waits-for-approval")
         if approval is None:
-            raise Over(unknown, hint=Text("error-change.ask-for-change-again"))
+            raise ChangeOver(unknown, hint=Text("error-change.ask-for-change-again"))
         if approval.digest != digest:
             raise Refused(unknown, hint=Text("error-change.button-of-another-bot"))
         return approval, pending_of(approval)
 
     async def _still_pending(self, writable: WritableCluster, approval: Approval) -> None:
-        state = approval.at(writable.changer.time()).state
+        state = approval.as_of(writable.changer.time()).state
         if state == "expired":
             await self._expire(writable, approval)
         if state != "pending":
@@ -239,7 +240,7 @@ class Approving:
 
     async def _decided(self, writable: WritableCluster, key: str) -> Refused:
         approval = await self._deps.store.approvals.get(key)
-        state = approval.at(writable.changer.time()).decision if approval else "gone"
+        state = approval.as_of(writable.changer.time()).decision if approval else "gone"
         return Refused(self._deps.say("card.decided", state=state), hint=Text("error-change.make-new-request"))
 
     async def _unless_void(
@@ -269,7 +270,7 @@ class Approving:
             record, basis = await self._maker.open(writable, pending.record.target, pending.record.id)
             if seal_longer(record, basis, pending.until, asker.user) != approval.digest:
                 raise Refused(CHANGED)
-            return partial(self._maker.longer, writable, record, pending.until, asker.user)
+            return partial(self._maker.extend, writable, record, pending.until, asker.user)
         await self._maker.on_time(writable)
         found, plan = await self._maker.planned(sources, writable, asker, draft.request, draft.id, basis=pending.basis)
         if pending.record.means == "debug-flags" != plan.record.means:
@@ -280,6 +281,6 @@ class Approving:
 
 
 def _line(actor: str, approval: Approval, outcome: str) -> AuditLine:
-    detail = about(pending_of(approval).record) | {"digest": approval.digest, "requester": approval.requester}
+    detail = audit_details(pending_of(approval).record) | {"digest": approval.digest, "requester": approval.requester}
     why = {"why": approval.reason} if approval.reason else {}
-    return AuditLine(actor, "approve", place(approval.cluster, approval.target), outcome, detail | why)
+    return AuditLine(actor, "approve", audit_target(approval.cluster, approval.target), outcome, detail | why)

@@ -101,7 +101,7 @@ async def check_room(gateway: Gateway, channel: str, why: Text, hint: Text) -> N
             raise Refused(why, hint=hint) from failure
 
 
-class Over(Refused):
+class ChangeOver(Refused):
     """The change that a card's button is about has ended, or this bot does not know it."""
 
 

@@ -11,18 +11,21 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bot.access import Access, Action, WhyDenied, decide_access
+import msgspec
+
+from bot.access import Access, Action, why_denied
 from bot.changes.decide import carries, how_it_ended
 from bot.changes.deployments import place_of
-from bot.changes.journal import Open
+from bot.changes.journal import KnownChange
 from bot.changes.plan import Plan, annotation, basis_of
 from bot.changes.record import Record, Refusal, UnreadableRecord, read_record
 from bot.errors import BotError, NotAllowed, UsageError
 from bot.slack.message import File
 from bot.slack.people import Groups
 from bot.store import StoreError
+from bot.store.audit import AuditLine
 from bot.texts import Text, in_english
-from handlers.changes.draft import AccessDenied, NotNow, Over, Person, Refused
+from handlers.changes.draft import AccessDenied, ChangeOver, NotNow, Person, Refused
 from handlers.changes.leader_pass import WritableCluster, WritableClusters
 from handlers.changes.report import planned_report
 from handlers.changes.request import ChangeSnapshot, look, prepare
@@ -55,7 +58,7 @@ class ChangeMaker:
         self._deps.check_cluster(cluster)
         return await self._clusters.of(cluster)
 
-    async def timed(self, cluster: str) -> WritableCluster:
+    async def writable_on_time(self, cluster: str) -> WritableCluster:
         """The cluster to write to, after its API server was asked for its time, by which `time` goes from then on.
         Raises as `writable` does, and SourceError.
         """
@@ -82,7 +85,9 @@ class ChangeMaker:
 
         With a `basis` it is Refused where the Deployment has another.
         """
-        found = (await look(sources, request, writable.writer))._replace(skew_s=writable.changer.skew_s())
+        found = msgspec.structs.replace(
+            (await look(sources, request, writable.writer)), skew_s=writable.changer.skew_s()
+        )
         if basis and basis_of(found.deployment) != basis:
             raise Refused(CHANGED)
         outcome = prepare(found, request, change_id or uuid.uuid4().hex[:12], by=who.user, channel=who.channel)
@@ -109,8 +114,8 @@ class ChangeMaker:
         async with writable.busy:
             await writable.changer.raise_(plan, found.around.version, exact=self._exact)
 
-    async def became(self, writable: WritableCluster, change_id: str) -> str:
-        """The state of a change that an earlier process was asked for; empty where it was not begun.
+    async def resume(self, writable: WritableCluster, change_id: str) -> str:
+        """Completes a change that an earlier process began, and gives its state; empty where it was not begun.
 
         A change that is on the object is begun again: its level may not be set in every running process yet. One that
         was planned and is not on the object was never made: that is noted, and its card says so, before anybody is
@@ -123,11 +128,11 @@ class ChangeMaker:
         record = known.record
         async with writable.busy:
             deployment = await writable.writer.deployment(*place_of(record))
-            event = how_it_ended(deployment, Open(record, "", "planned"))
+            event = how_it_ended(deployment, KnownChange(record, "", "planned"))
             if event is None or carries(deployment, record):
                 await writable.changer.begin(deployment, record)
                 return "raised"
-            await writable.journal.note(event._replace(at=writable.changer.time()))
+            await writable.journal.note(msgspec.structs.replace(event, at=writable.changer.time()))
         return event.kind
 
     async def open(
@@ -143,17 +148,17 @@ class ChangeMaker:
         text = annotation(deployment)
         record = read_record(text) if text is not None else None
         say = self._deps.say
-        if copy := await writable.changer.not_carried(deployment):
+        if copy := await writable.changer.open_copy(deployment):
             record = copy.record
         if isinstance(record, UnreadableRecord):
             raise Refused(say("changing.unreadable", target=target, why=record.why))
         if record is None or change_id not in ("", record.id):
-            raise Over(say("card.ended"), hint=Text("error-change.see-card-for-result"))
+            raise ChangeOver(say("card.ended"), hint=Text("error-change.see-card-for-result"))
         if copy and not or_copy:
             raise Refused(say("card.not-longer"), hint=say("card.not-longer-do"))
         return record, basis_of(deployment)
 
-    async def longer(self, writable: WritableCluster, record: Record, until: float, user: str) -> None:
+    async def extend(self, writable: WritableCluster, record: Record, until: float, user: str) -> None:
         """Moves the deadline to `until`, in seconds since 1970. Raises ChangeFailed or Refused when it cannot."""
         async with writable.busy:
             done = await writable.changer.extend(*place_of(record), until, by=user, change_id=record.id)
@@ -177,13 +182,13 @@ class Guard:
     async def allowed(self, who: Person, action: Action, *, requester: str = "") -> None:
         """Raises AccessDenied, or BotError while Slack does not say which groups the person is in."""
         groups, unread = await self._groups.memberships(who.user)
-        decision = decide_access(self.access, who.user, groups, who.channel, action, requester=requester)
-        if not isinstance(decision, WhyDenied):
+        denied = why_denied(self.access, who.user, groups, who.channel, action, requester=requester)
+        if denied is None:
             return
         if unread:
             text = Text("error-change.permissions-could-not-be-checked", why=unread.message)
             raise BotError(text, hint=Text("error-change.not-changed-try-again")) from unread
-        raise AccessDenied(decision)
+        raise AccessDenied(denied)
 
     async def denied(self, who: Person, action: Action, cluster: str) -> AccessDenied | None:
         """Why the person may not do the action at all, for callers that must know before showing anything, or None."""
@@ -199,11 +204,11 @@ class Guard:
         once cannot both pass. Raises Refused above the limit.
         """
         store, most = self._deps.store, self.access.changes_per_hour
-        detail = {"id": change_id}
-        await store.audit.append(actor=who.user, action=action, target=cluster, outcome="requested", detail=detail)
+        line = AuditLine(who.user, action, cluster, "requested", {"id": change_id})
+        await store.audit.append(line)
         since = datetime.fromtimestamp(self._deps.now() - _HOUR_S, UTC).isoformat(timespec="microseconds")
-        if await store.approvals.asked_for(who.user, since) > most:
-            await store.audit.append(actor=who.user, action=action, target=cluster, outcome="over-limit", detail=detail)
+        if await store.approvals.count_requests(who.user, since) > most:
+            await store.audit.append(line._replace(outcome="over-limit"))
             raise Refused(
                 Text("error-change.too-many-within-an-hour", count=most),
                 hint=Text("error-change.wait-or-ask-somebody-else"),
@@ -226,8 +231,6 @@ class Guard:
         """Writes a refusal to the audit log; where that fails, it is logged, and the refusal stands."""
         noted = detail | {"channel": who.channel}
         try:
-            await self._deps.store.audit.append(
-                actor=who.user, action=action, target=target, outcome=outcome, detail=noted
-            )
+            await self._deps.store.audit.append(AuditLine(who.user, action, target, outcome, noted))
         except StoreError as error:
             log.warning("a refusal could not be written down: %s; %s %s %s", error, who.user, action, noted)

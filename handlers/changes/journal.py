@@ -4,7 +4,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Sequence
 
-from bot.changes.journal import ENDS, ChangeEvent, NotYet, Open
+from bot.changes.journal import ENDS, ChangeEvent, KnownChange, NotYet
 from bot.changes.merge import in_an_editor
 from bot.changes.record import BY_SHELL, Record
 from bot.settings.schema import AccessSettings
@@ -84,7 +84,7 @@ class ChangeJournal:
         if event.kind in ENDS:
             self._files.pop(record.id, None)
 
-    async def opened(self) -> Sequence[Open]:
+    async def opened(self) -> Sequence[KnownChange]:
         rows = self._rows
         for change_id, event in list(self._ended.items()):
             await self.note(event)
@@ -157,11 +157,10 @@ class ChangeJournal:
         log.error("%s: %s", event.target, event.detail)
         if event.kind != "unreadable":
             return
-        store, where = self._deps().store, place(self._cluster, event.target)
+        store, where = self._deps().store, audit_target(self._cluster, event.target)
         key = f"{key_of(hashlib.sha256(f'{where} {event.detail}'.encode()).hexdigest()[:16])}:unreadable"
         if await store.facts.get(key) is None:
-            detail = {"detail": event.detail}
-            await store.audit.append(actor=ITSELF, action="revert", target=where, outcome="unreadable", detail=detail)
+            await store.audit.append(AuditLine(ITSELF, "revert", where, "unreadable", {"detail": event.detail}))
         since = float(await store.facts.first(key, str(event.at)))
         level = len(_reached(event.at - since))
         called = self._access.approvers if level > 1 and self._channel else ()
@@ -182,8 +181,8 @@ class ChangeJournal:
             await self._deps().outbox.put(key, where, message, severity="critical")
 
     def _line(self, action: str, outcome: str, actor: str, record: Record, detail: str = "") -> AuditLine:
-        details = about(record) | ({"detail": detail} if detail else {})
-        return AuditLine(actor, action, place(self._cluster, record.target), outcome, details)
+        details = audit_details(record) | ({"detail": detail} if detail else {})
+        return AuditLine(actor, action, audit_target(self._cluster, record.target), outcome, details)
 
 
 def _reached(late_s: float) -> list[int]:
@@ -192,7 +191,7 @@ def _reached(late_s: float) -> list[int]:
     return [*(late for late in LATE_MINUTES if minutes >= late), *range(60, minutes + 1, 60)]
 
 
-def about(record: Record) -> dict[str, str]:
+def audit_details(record: Record) -> dict[str, str]:
     """The details of a change that the audit log keeps."""
     return {
         "id": record.id,
@@ -211,6 +210,6 @@ def key_of(change_id: str) -> str:
     return f"change:{change_id}"
 
 
-def place(cluster: str, target: str) -> str:
+def audit_target(cluster: str, target: str) -> str:
     """The name of a Deployment in the audit log."""
     return f"{cluster}:{target}" if cluster else target

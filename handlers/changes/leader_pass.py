@@ -83,20 +83,33 @@ class Pace(NamedTuple):
 
 
 class Leadership:
-    """How this process looks after one cluster's changes; it has made `passes` over them."""
+    """How this process looks after one cluster's changes; it has made `passes` over them.
 
-    def __init__(self, cluster: str) -> None:
+    `lease_namespace` finds where the Lease is; `beside` is called after a pass.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        clusters: WritableClusters,
+        lease_namespace: Callable[[WritableCluster], Awaitable[str]],
+        beside: Callable[[], Awaitable[None]],
+    ) -> None:
         self.cluster = cluster
+        self._clusters = clusters
+        self._lease_namespace = lease_namespace
+        self._beside = beside
         self.passes = 0
         self.leader: Leader | None = None
         self.writable: WritableCluster | None = None
-        self.last_trouble = ""
+        self._last_trouble = ""
+        self._bugs: set[str] = set()
         self._possible: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     @property
     def trouble(self) -> str:
         """Why changes are not looked after, or one is not reverted; empty when all is well, or another leads."""
-        return "" if self.leader and self.leader.taken else self.last_trouble
+        return "" if self.leader and self.leader.taken else self._last_trouble
 
     @property
     def wrong_clock(self) -> str:
@@ -108,77 +121,62 @@ class Leadership:
         """Whether changes of the cluster can be reverted at all; waits until that has been tried."""
         return await asyncio.shield(self._possible)
 
-    def tried(self, *, possible: bool) -> None:
-        """Notes whether the first try to lead succeeded; later ones change nothing."""
+    async def lead(self, identity: str, pace: Pace, clock: Clock) -> None:
+        """Leads the cluster until it is cancelled, or the cluster turns out to be one that can never be changed.
+
+        Any other failure, bugs included, is tried again, at first soon: the Lease is given up meanwhile, so that
+        another replica may do better.
+        """
+        where = self.cluster or "here"
+        last_error, wait_s = "", pace.pass_s
+        while True:
+            passes = self.passes
+            try:
+                with bugs_as_errors(self._bugs):
+                    writable = self.writable = await self._clusters.of(self.cluster)
+                    namespace = await self._lease_namespace(writable)
+                    with contextlib.suppress(NotFound):  # whoever leads first makes it
+                        await writable.writer.lease(namespace, LEASE)
+                    self._tried(possible=True)
+                    self.leader = Leader(writable.writer, namespace, LEASE, identity)
+                    await self.leader.run(partial(self._make_passes, writable, pace, clock))
+            except NothingToChange as error:
+                log.info("cluster %s: %s", where, in_english(error.message))
+                self._tried(possible=False)
+                return
+            except BotError as error:
+                if self.passes > passes:
+                    last_error, wait_s = "", pace.pass_s
+                why = in_english(error.message)
+                if why != last_error:
+                    log.warning("no temporary changes are led in %s, reading goes on: %s", where, error)
+                last_error = self._last_trouble = why
+                self._tried(possible=not isinstance(error, ForbiddenError | UsageError))
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, pace.again_s)
+
+    def _tried(self, *, possible: bool) -> None:
+        """Of the first try to lead; later ones change nothing."""
         if not self._possible.done():
             self._possible.set_result(possible)
 
+    async def _make_passes(self, writable: WritableCluster, pace: Pace, clock: Clock) -> None:
+        is_clock_told = False
 
-class Watch(NamedTuple):
-    """What leading one cluster needs. `lease_namespace` finds where the Lease is; `beside` is called after a pass."""
+        async def one_pass() -> None:
+            nonlocal is_clock_told
+            async with writable.busy:
+                await writable.changer.passes.reconcile()
+            self.passes += 1
+            self._last_trouble = writable.changer.passes.trouble
+            if self.wrong_clock and not is_clock_told:
+                log.warning("cluster %s: %s", self.cluster or "here", self.wrong_clock)
+            is_clock_told = bool(self.wrong_clock)
+            try:
+                async with asyncio.timeout(pace.beside_s):
+                    with bugs_as_errors(self._bugs):
+                        await self._beside()
+            except (BotError, TimeoutError) as error:
+                log.warning("beside the pass: %s", error or f"nothing came of it in {pace.beside_s:g} s")
 
-    cluster: str
-    clusters: WritableClusters
-    lease_namespace: Callable[[WritableCluster], Awaitable[str]]
-    beside: Callable[[], Awaitable[None]]
-    identity: str
-    pace: Pace
-    clock: Clock
-
-
-async def lead(watch: Watch, leadership: Leadership) -> None:
-    """Leads the cluster until it is cancelled, or the cluster turns out to be one that can never be changed.
-
-    Any other failure, bugs included, is tried again, at first soon: the Lease is given up meanwhile, so that another
-    replica may do better.
-    """
-    where = watch.cluster or "here"
-    bugs: set[str] = set()
-    last_error, wait_s = "", watch.pace.pass_s
-    while True:
-        passes = leadership.passes
-        try:
-            with bugs_as_errors(bugs):
-                writable = leadership.writable = await watch.clusters.of(watch.cluster)
-                namespace = await watch.lease_namespace(writable)
-                with contextlib.suppress(NotFound):  # whoever leads first makes it
-                    await writable.writer.lease(namespace, LEASE)
-                leadership.tried(possible=True)
-                leadership.leader = Leader(writable.writer, namespace, LEASE, watch.identity)
-                await leadership.leader.run(partial(_passes, writable, watch, leadership, bugs))
-        except NothingToChange as error:
-            log.info("cluster %s: %s", where, in_english(error.message))
-            leadership.tried(possible=False)
-            return
-        except BotError as error:
-            if leadership.passes > passes:
-                last_error, wait_s = "", watch.pace.pass_s
-            why = in_english(error.message)
-            if why != last_error:
-                log.warning("no temporary changes are led in %s, reading goes on: %s", where, error)
-            last_error = leadership.last_trouble = why
-            leadership.tried(possible=not isinstance(error, ForbiddenError | UsageError))
-        await asyncio.sleep(wait_s)
-        wait_s = min(2 * wait_s, watch.pace.again_s)
-
-
-async def _passes(writable: WritableCluster, watch: Watch, leadership: Leadership, bugs: set[str]) -> None:
-    clock_told = False
-
-    async def one_pass() -> None:
-        nonlocal clock_told
-        async with writable.busy:
-            await writable.changer.passes.reconcile()
-        leadership.passes += 1
-        leadership.last_trouble = writable.changer.passes.trouble
-        if leadership.wrong_clock and not clock_told:
-            log.warning("cluster %s: %s", watch.cluster or "here", leadership.wrong_clock)
-        clock_told = bool(leadership.wrong_clock)
-        try:
-            async with asyncio.timeout(watch.pace.beside_s):
-                with bugs_as_errors(bugs):
-                    await watch.beside()
-        except (BotError, TimeoutError) as error:
-            log.warning("beside the pass: %s", error or f"nothing came of it in {watch.pace.beside_s:g} s")
-
-    await Job(one_pass).run(watch.clock, watch.pace.pass_s)
+        await Job(one_pass).run(clock, pace.pass_s)

@@ -40,7 +40,7 @@ from bot.texts import Text, in_english
 from handlers.changes.draft import (
     FRESH_S,
     ChangeDraft,
-    Over,
+    ChangeOver,
     Person,
     Refused,
     as_typed,
@@ -164,7 +164,7 @@ class _ChangesWindow:
                 raise NotDone("live")
             return await self._form(who, cluster, request, trigger_id)
         async with self._inbox.deps.open_sources(cluster) as sources:
-            found = await self._changes.completed(cluster, await look(sources, request))
+            found = await self._changes.with_copy(cluster, await look(sources, request))
         if isinstance(request, Raise):
             outcome = prepare(found, request, "dry-run", by=who.user, channel=who.channel)
             return self._report(planned_report(found, request, outcome), files=True)
@@ -261,7 +261,7 @@ class _ChangesWindow:
             raise await self._forged(who, name.rpartition(":")[2])
         try:
             return await self._press(taken, name, who, about)
-        except Over:
+        except ChangeOver:
             await edit_stale(self._inbox.deps, about, who.channel, taken.details.ts)
             raise
 

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple, cast
+from typing import cast
 
 import msgspec
 
@@ -34,7 +34,7 @@ DRY_RUN_ID = "dry-run"
 _ENDED = ("Succeeded", "Failed")
 
 
-class ChangeSnapshot(NamedTuple):
+class ChangeSnapshot(msgspec.Struct, frozen=True):
     """The scheduler's Deployment and what stands around it, at one moment.
 
     `taken_at` is by the API server's clock, and this machine's is `skew_s` ahead of it. `means` is how a log level of

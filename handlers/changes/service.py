@@ -37,7 +37,7 @@ from handlers.changes.draft import (
     seal_longer,
 )
 from handlers.changes.execute import Capture, ChangeMaker, Guard
-from handlers.changes.journal import place
+from handlers.changes.journal import audit_target
 from handlers.changes.leader_pass import WritableClusters
 from handlers.changes.request import ChangeSnapshot
 from handlers.changes.words import words_of
@@ -127,13 +127,13 @@ class ChangeService:
         that was planned and not made.
         """
         if asked := await self.deps.store.approvals.get(draft.id):
-            writable = await self._maker.timed(asked.cluster)
-            approval = asked.at(writable.changer.time())
+            writable = await self._maker.writable_on_time(asked.cluster)
+            approval = asked.as_of(writable.changer.time())
             if approval.state != "pending":
                 return self.deps.say("card.asked-decided", state=approval.decision)
             await writable.journal.show_waiting(approval, pending_of(approval).record, "pending")
             return self.deps.say("card.asked")
-        match await self._maker.became(await self._maker.writable(draft.cluster), draft.id):
+        match await self._maker.resume(await self._maker.writable(draft.cluster), draft.id):
             case "":
                 return ""
             case "never-raised":
@@ -155,7 +155,7 @@ class ChangeService:
         `key` is the deed's: done again after a crash, it moves the deadline once.
         """
         deps = self.deps
-        async with self.guard.refusals(who, "extend", place(cluster, target), {"id": change_id}):
+        async with self.guard.refusals(who, "extend", audit_target(cluster, target), {"id": change_id}):
             await self.guard.allowed(who, "extend")
             writable = await self._maker.writable(cluster)
             record, basis = await self._maker.open(writable, target, change_id)
@@ -172,7 +172,7 @@ class ChangeService:
                 asked = Pending(longer, until=until, basis=basis)
                 await self.approving.ask(who, writable, asked, seal_longer(record, basis, until, who.user), key=key)
                 return deps.say("card.asked")
-            await self._maker.longer(writable, record, until, who.user)
+            await self._maker.extend(writable, record, until, who.user)
         return answer
 
     async def revert(self, who: Person, cluster: str, target: str, change_id: str, *, again: bool = False) -> str:
@@ -185,7 +185,7 @@ class ChangeService:
                 await self._maker.open(await self._maker.writable(cluster), target, change_id, or_copy=True)
             except Refused:
                 return self.deps.say("card.ended-since")
-        async with self.guard.refusals(who, "revert", place(cluster, target), {"id": change_id}):
+        async with self.guard.refusals(who, "revert", audit_target(cluster, target), {"id": change_id}):
             writable = await self._maker.writable(cluster)
             record, _ = await self._maker.open(writable, target, change_id, or_copy=True)
             await self.guard.allowed(who, "revert", requester=record.by)
@@ -207,13 +207,13 @@ class ChangeService:
             return True
         if (kept := await facts.get(key)) is not None:
             return kept == record.id
-        writable = await self._maker.timed(cluster)
+        writable = await self._maker.writable_on_time(cluster)
         age_s = writable.changer.time() - record.since
         return age_s >= self.deps.now() - taken.asked.asked_at - ROUNDED_S
 
-    async def completed(self, cluster: str, found: ChangeSnapshot) -> ChangeSnapshot:
+    async def with_copy(self, cluster: str, found: ChangeSnapshot) -> ChangeSnapshot:
         """The snapshot with the change that is open by the store's copy alone, if the Deployment has no record."""
         with contextlib.suppress(BotError):  # a bot that may not write has made no change
-            copy = await (await self._maker.writable(cluster)).changer.not_carried(found.deployment)
-            return found._replace(copy=copy.record if copy else None)
+            copy = await (await self._maker.writable(cluster)).changer.open_copy(found.deployment)
+            return msgspec.structs.replace(found, copy=copy.record if copy else None)
         return found

@@ -20,15 +20,7 @@ from bot.store import StoreError
 from bot.texts import Text, Texts
 from handlers.changes.execute import Capture
 from handlers.changes.journal import ChangeJournal
-from handlers.changes.leader_pass import (
-    Leadership,
-    OpenWriter,
-    Pace,
-    Watch,
-    WritableCluster,
-    WritableClusters,
-    lead,
-)
+from handlers.changes.leader_pass import Leadership, OpenWriter, Pace, WritableCluster, WritableClusters
 from handlers.changes.scheduler_log import why_to_end
 from handlers.changes.service import ChangeService
 from handlers.changes.stale_cards import StaleCards, Storeless
@@ -85,8 +77,10 @@ class ChangeSupervisor:
         self._access = Access(*people, frozenset(given.channels), given.two_person, given.changes_per_hour)
         self._deps: Deps | None = None
         self._service: ChangeService | None = None
-        self._leaderships = [Leadership(cluster) for cluster in (clusters or ("",))]
         self._clusters = WritableClusters(changing.open_writer, self._writable)
+        self._leaderships = [
+            Leadership(cluster, self._clusters, self._lease_namespace, self._beside) for cluster in (clusters or ("",))
+        ]
         self._looking: asyncio.Task[list[str]] | None = None
         self._leads: list[asyncio.Task[None]] = []
         self._storeless = Storeless(Texts(settings.language))
@@ -95,17 +89,8 @@ class ChangeSupervisor:
     async def leading(self, identity: str, pace: Pace, clock: Clock) -> AsyncGenerator[None]:
         """Looks after open changes while the context lasts. `identity` is the name of this process only."""
         async with self._clusters:
-            for leadership in self._leaderships:
-                watch = Watch(
-                    leadership.cluster,
-                    self._clusters,
-                    self._lease_namespace,
-                    self._beside,
-                    identity=identity,
-                    pace=pace,
-                    clock=clock,
-                )
-                self._leads.append(asyncio.create_task(lead(watch, leadership)))
+            leads = (leadership.lead(identity, pace, clock) for leadership in self._leaderships)
+            self._leads += map(asyncio.create_task, leads)
             try:
                 yield
             finally:

@@ -15,10 +15,12 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from bot.changes.changer import Changer
 from bot.changes.deadline import later
 from bot.changes.deployments import ChangeFailed
-from bot.changes.journal import ChangeEvent, Open
+from bot.changes.journal import ChangeEvent, KnownChange
 from bot.changes.plan import Plan, unfinished_rollout
 from bot.changes.reconciler import STUCK_S
 from bot.changes.record import BY_SHELL, KEY, Record, Refusal
@@ -56,7 +58,7 @@ Capture = Callable[[Sources, ChangeSnapshot, Path], Awaitable[str]]
 """Records what a restart of the scheduler's pods destroys, and tells a person what was written."""
 
 
-class ShellTools(NamedTuple):
+class ShellTools(msgspec.Struct, frozen=True):
     """What a change from the shell works with. `open_writer` gives None where the cluster is a recording.
 
     `copies` reads the changes that the store has as open, None where the settings name no store; it raises BotError.
@@ -65,7 +67,7 @@ class ShellTools(NamedTuple):
 
     open_sources: Callable[[], AbstractAsyncContextManager[Sources]]
     open_writer: Callable[[], AbstractAsyncContextManager[Writer | None]]
-    copies: Callable[[], Awaitable[Sequence[Open] | None]]
+    copies: Callable[[], Awaitable[Sequence[KnownChange] | None]]
     capture: Capture
     ask: Callable[[str], bool]
     tell: Callable[[str], None]
@@ -176,8 +178,8 @@ async def _at_once(tools: ShellTools, request: Show | Extend | Revert) -> tuple[
             if not isinstance(found.open, Record):
                 copies = await _copies(tools)
                 journal = NoJournal(copies.opened)
-                copy = await Changer(writer, journal).not_carried(found.deployment)
-                found = found._replace(copy=copy.record if copy else None)
+                copy = await Changer(writer, journal).open_copy(found.deployment)
+                found = msgspec.structs.replace(found, copy=copy.record if copy else None)
                 tools.tell(f"{copies.why}\n" if copies.unread else "")
             if (record := open_one(found, request)) is None:
                 as_wanted = isinstance(request, Revert) and found.open is None
@@ -229,7 +231,7 @@ async def revert_overdue(tools: ShellTools, namespace: str) -> tuple[str, int]:
 class _Copies(NamedTuple):
     """The changes that the store has as open; `why` none are known, `unread` if the store could not be read."""
 
-    opened: Sequence[Open] = ()
+    opened: Sequence[KnownChange] = ()
     why: str = ""
     unread: bool = False
 
@@ -255,7 +257,7 @@ class NoJournal:
     `opened` are the changes that the store has as open, where it was read.
     """
 
-    def __init__(self, opened: Sequence[Open] = ()) -> None:
+    def __init__(self, opened: Sequence[KnownChange] = ()) -> None:
         self._opened = opened
 
     async def planned(self, record: Record, uid: str) -> None:
@@ -264,7 +266,7 @@ class NoJournal:
     async def note(self, event: ChangeEvent) -> None:
         log.info("%s %s %s", event.kind, event.target, event.detail)
 
-    async def opened(self) -> Sequence[Open]:
+    async def opened(self) -> Sequence[KnownChange]:
         return self._opened
 
 

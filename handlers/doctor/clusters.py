@@ -203,9 +203,9 @@ async def profiles(place: Installed) -> list[Link]:
     if not place.seen.install.seen:
         return []
     taken = await fetch_profile(Request("goroutine", 0), place.sources)
-    if isinstance(taken.outcome, Off):
+    if isinstance(taken.scene.outcome, Off):
         return [Link("profiles", "degraded", Text("doctor.profiles-off"), Text("doctor.profiles-fix"), place.about)]
-    return [Link("profiles", "ok", Text("doctor.profiles", address=taken.outcome.address), about=place.about)]
+    return [Link("profiles", "ok", Text("doctor.profiles", address=taken.scene.outcome.address), about=place.about)]
 
 
 async def prometheus(place: Installed) -> list[Link]:

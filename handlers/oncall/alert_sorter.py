@@ -10,15 +10,14 @@ from collections.abc import Callable, Sequence
 from bot.errors import BotError, bugs_as_errors
 from bot.report import SEVERITIES
 from bot.slack.render.triage_head import digest_of
-from bot.store.incidents import Row, ThreadLimit
+from bot.store.incidents import IncidentRow, ThreadLimit
 from bot.texts import Text, in_english
 from bot.triage.cause import Cause, gathering, severest
 from bot.triage.routes import Route, route_of, threaded
-from bot.triage.summary import Counts
 from bot.triage.webhook import Alert
 from handlers.deps import Deps
 from handlers.oncall.calling import PATIENCE_S, OncallPlan
-from handlers.oncall.causes import AlertCauses, Sorted, find_causes, together, told_alone
+from handlers.oncall.causes import AlertCauses, CauseGroups, cause_alone, find_causes, group_by_cause
 
 SORTED_AT_ONCE = 2000
 """How many alerts of one cluster are sorted at once."""
@@ -44,7 +43,7 @@ class AlertSorter:
             log.info("%d alerts in %s have %d causes", len(some), cluster or "the cluster", len(found))
         most = self._plan.threads_per_minute
         claim = self._deps.say("triage.storm", most=most)
-        for channel, here in routed(found, self._plan.routes, self._plan.channel).items():
+        for channel, here in by_channel(found, self._plan.routes, self._plan.channel).items():
             limit = ThreadLimit(most, gathering(channel, claim)) if most else None
             for cause, members in await self._in_turn(cluster, here, limit) if limit else here:
                 await self._deps.store.incidents.sort(cluster, cause, members, channel, limit=limit, needs=needs)
@@ -67,12 +66,12 @@ class AlertSorter:
             log.info("%d alerts are ignored by oncall.routes: %s", len(unwanted), names)
         return wanted
 
-    async def _in_turn(self, cluster: str, found: Sorted, limit: ThreadLimit) -> Sorted:
+    async def _in_turn(self, cluster: str, found: CauseGroups, limit: ThreadLimit) -> CauseGroups:
         """The worst first, for they shall have their own threads; those that cannot have one together: of each severity
         the first alone are more than may open.
         """
-        known = await self._deps.store.incidents.known(cluster, [cause for cause, _ in found])
-        seen, turns, rest = Counter[int](), Sorted(), list[Alert]()
+        known = await self._deps.store.incidents.open_signatures(cluster, [cause for cause, _ in found])
+        seen, turns, rest = Counter[int](), CauseGroups(), list[Alert]()
         for cause, members in sorted(found, key=_severity, reverse=True):
             seen[severity := _severity((cause, members))] += cause.signature not in known
             if cause.signature in known or seen[severity] <= limit.most:
@@ -81,16 +80,16 @@ class AlertSorter:
                 rest += members
         return [*turns, (limit.gathered, rest)] if rest else turns
 
-    async def open_cause(self, row: Row, named: str) -> bool:
+    async def open_cause(self, row: IncidentRow, named: str) -> bool:
         """Gives gathered alerts of one name a thread of their cause; False where there are none. `named` is the name's
         `digest_of`. Raises BotError.
         """
-        counts = (await self._deps.store.alerts.counts([row.id])).get(row.id, Counts())
+        counts = (await self._deps.store.alerts.counts([row.id]))[row.id]
         name = next((name for name, _, _ in counts.by_name if digest_of(name) == named), "")
         some = await self._deps.store.alerts.firing(incident=row.id, name=name)
         found, needs = await self._causes(row.cluster, some)
-        found = found or [(told_alone(alert), [alert]) for alert in some]
-        for here in routed(found, self._plan.routes, self._plan.channel, into=row.channel).values():
+        found = found or [(cause_alone(alert), [alert]) for alert in some]
+        for here in by_channel(found, self._plan.routes, self._plan.channel, into=row.channel).values():
             for cause, members in here:
                 await self._deps.store.incidents.sort(
                     row.cluster, cause, members, row.channel, out_of=row.id, needs=needs
@@ -106,7 +105,7 @@ class AlertSorter:
         foreign = [alert for alert in some if ours and alert.cluster not in ("", *ours)]
         say, names = self._deps.say, ", ".join(ours)
         whys = (say("triage.foreign-cluster", cluster=alert.cluster, clusters=names) for alert in foreign)
-        alone = [(told_alone(alert, why), [alert]) for alert, why in zip(foreign, whys, strict=True)]
+        alone = [(cause_alone(alert, why), [alert]) for alert, why in zip(foreign, whys, strict=True)]
         rest = [alert for alert in some if alert not in foreign]
         found = await self._causes_here(cluster, rest) if rest else AlertCauses([])
         return found._replace(causes=[*found.causes, *alone])
@@ -123,7 +122,7 @@ class AlertSorter:
             log.warning("no causes of %d alerts in %s: %s", len(some), cluster or "the cluster", in_english(text))
             if self._plan.clock() - since < PATIENCE_S:
                 return AlertCauses([])
-            return AlertCauses([(told_alone(alert, self._deps.say.words(text)), [alert]) for alert in some])
+            return AlertCauses([(cause_alone(alert, self._deps.say.words(text)), [alert]) for alert in some])
         self._unread_since.pop(cluster, None)
         return found
 
@@ -133,7 +132,7 @@ def _severity(found: tuple[Cause, list[Alert]]) -> int:
     return SEVERITIES.index(severest(cause.severity, [member.severity for member in members]))
 
 
-def routed(found: Sorted, routes: Sequence[Route], usual: str, *, into: str = "") -> dict[str, Sorted]:
+def by_channel(found: CauseGroups, routes: Sequence[Route], usual: str, *, into: str = "") -> dict[str, CauseGroups]:
     """The alerts of each thread with the cause that it tells, by channel. Alerts that no route matches go to the
     `usual` channel.
 
@@ -141,11 +140,11 @@ def routed(found: Sorted, routes: Sequence[Route], usual: str, *, into: str = ""
     alerts of other causes are counted there, and tell no cause. `into`: all alerts go to that channel, wherever their
     routes lead by now.
     """
-    by_channel: defaultdict[str, Sorted] = defaultdict(list)
+    by_channel: defaultdict[str, CauseGroups] = defaultdict(list)
     for cause, members in sorted(found, key=lambda item: SEVERITIES.index(item[0].severity), reverse=True):
         for member in members:
             route = route_of(member.labels, routes)
             channel = into or (route.channel if route else usual)
             here = route and route._replace(channel=channel)
             by_channel[channel].append((threaded(cause, member.labels, here, usual), [member]))
-    return {channel: together(pairs) for channel, pairs in by_channel.items()}
+    return {channel: group_by_cause(pairs) for channel, pairs in by_channel.items()}

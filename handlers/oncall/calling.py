@@ -13,7 +13,6 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import httpx
 import msgspec
@@ -25,11 +24,11 @@ from bot.settings.oncall import PagerDutySettings
 from bot.slack.calls import proxy_for
 from bot.slack.render.blocks import Draft
 from bot.slack.render.triage_head import render_last_resort
-from bot.store.incidents import Row
+from bot.store.incidents import IncidentRow
 from bot.texts import Prose, Text
 from bot.triage.cause import severest
 from bot.triage.routes import Route
-from bot.triage.state import CALLS, Call, Extent, IncidentTimes, News, next_call, passed
+from bot.triage.state import CALLS, Call, Extent, IncidentTimes, News, next_call, pass_time
 from bot.triage.summary import Counts
 from handlers.oncall.words import DEEDS
 from handlers.user_actions import read_deed
@@ -41,7 +40,7 @@ PATIENCE_S = 60.0
 """Seconds for which a cluster that cannot be read keeps alerts waiting for their cause."""
 
 
-class OncallPlan(NamedTuple):
+class OncallPlan(msgspec.Struct, frozen=True):
     """How incidents are looked after. An alert is about the one of `clusters` that it names, else `usual`.
 
     `owner` is the name of this process only, `pass_s` is in seconds; for `pagerduty` see `Rota`. If more than
@@ -216,7 +215,7 @@ class _Deed(msgspec.Struct, frozen=True):
     incident: str = ""
 
 
-def acted_on(payloads: Iterable[str]) -> set[str | tuple[str, str]]:
+def incidents_acted_on(payloads: Iterable[str]) -> set[str | tuple[str, str]]:
     """The incidents about which the store has unfinished work that makes a call needless, such as an acknowledgement:
     by their ids, or by channel and `ts` of their threads.
     """
@@ -234,27 +233,27 @@ def acted_on(payloads: Iterable[str]) -> set[str | tuple[str, str]]:
     return found
 
 
-def extent_of(row: Row, counts: Counts) -> Extent:
+def extent_of(row: IncidentRow, counts: Counts) -> Extent:
     """How bad the incident is now, by its cause and the counts of its alerts."""
     return Extent(
         severest(row.cause.severity, counts.severities), counts.pods_firing or counts.nodes_firing or counts.firing
     )
 
 
-def call_to_come(row: Row, counts: Counts, terms: IncidentTimes, rota: Sequence[str]) -> Call | None:
+def call_to_come(row: IncidentRow, counts: Counts, terms: IncidentTimes, rota: Sequence[str]) -> Call | None:
     """The call that comes next if nothing changes, with that rota; None without one."""
     firing, extent = counts.firing > 0, extent_of(row, counts)
-    return next_call(row.incident, terms._replace(rota=tuple(rota)), firing=firing, extent=extent)
+    return next_call(row.incident, msgspec.structs.replace(terms, rota=tuple(rota)), firing=firing, extent=extent)
 
 
 def terms_now(terms: IncidentTimes, rota: Rota) -> IncidentTimes:
     """The incident times with the present rota; without anybody to call until the rota was asked for."""
     known = rota.known()
-    return terms._replace(call_s=0.0) if known is None else terms._replace(rota=known)
+    return msgspec.structs.replace(terms, call_s=0.0) if known is None else msgspec.structs.replace(terms, rota=known)
 
 
-def is_asked_for(
-    rows: Sequence[Row], counts: Mapping[str, Counts], terms: IncidentTimes, rota: Rota, now: float
+def needs_rota(
+    rows: Sequence[IncidentRow], counts: Mapping[str, Counts], terms: IncidentTimes, rota: Rota, now: float
 ) -> bool:
     """Whether the rota has to be asked for: somebody is due to be called.
 
@@ -262,16 +261,16 @@ def is_asked_for(
     """
     if rota.known() is not None:
         return False
-    probed = terms._replace(rota=rota.known(terms.call_s) or (ON_CALL,))
+    probed = msgspec.structs.replace(terms, rota=rota.known(terms.call_s) or (ON_CALL,))
     for row in rows:
-        some = counts.get(row.id, Counts())
-        step = passed(row.incident, now, probed, firing=some.firing > 0, extent=extent_of(row, some))
+        some = counts[row.id]
+        step = pass_time(row.incident, now, probed, firing=some.firing > 0, extent=extent_of(row, some))
         if any(news.turn in CALLS for news in step.news):
             return True
     return False
 
 
-def told_elsewhere(row: Row, news: News, link: str) -> tuple[str, Draft] | None:
+def last_resort_message(row: IncidentRow, news: News, link: str) -> tuple[str, Draft] | None:
     """Where a last resort is told outside the thread, and what; None for a user group, which the thread calls, and for
     the thread's own channel, which sees what the thread tells of calls.
     """

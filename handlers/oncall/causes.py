@@ -39,13 +39,13 @@ _SAID_ELSEWHERE = ("alertname", "severity")
 _TOO_MANY = f"alerts about more than {ONE_BY_ONE} of them came at once"
 
 Name = tuple[str, str]
-Sorted = list[tuple[Cause, list[Alert]]]
+CauseGroups = list[tuple[Cause, list[Alert]]]
 
 
 class AlertCauses(NamedTuple):
     """The causes of alerts, and how many GPUs the pods that were read ask for."""
 
-    causes: Sorted
+    causes: CauseGroups
     needs: Mapping[Name, GpuRequest] = {}
 
 
@@ -137,7 +137,7 @@ def _asked(alert: Alert, node: str, gpu: GpuRow | None) -> AlertQuestion:
     return AlertQuestion("nodes", node, node) if node else AlertQuestion()
 
 
-def told_alone(alert: Alert, why_not: str = "") -> Cause:
+def cause_alone(alert: Alert, why_not: str = "") -> Cause:
     """The cause of an alert for which none can be looked for: what the alert says about itself."""
     claim = next(filter(None, map(alert.annotations.get, ("summary", "description", "message"))), alert.name)
     subject = f"{alert.namespace}/{alert.pod}" if alert.pod else alert.owner or alert.node
@@ -148,7 +148,7 @@ def told_alone(alert: Alert, why_not: str = "") -> Cause:
     return Cause(signature, "", claim, alert.level, subject, why_not=why_not, labels=labels)
 
 
-def together(found: Iterable[tuple[Cause, list[Alert]]]) -> Sorted:
+def group_by_cause(found: Iterable[tuple[Cause, list[Alert]]]) -> CauseGroups:
     """The alerts of each cause as one entry, with the first found cause, and the first graph that any of them has."""
     first: dict[str, Cause] = {}
     members: dict[str, list[Alert]] = {}
@@ -165,7 +165,7 @@ def together(found: Iterable[tuple[Cause, list[Alert]]]) -> Sorted:
 async def _of_pods(sources: Sources, named: Mapping[Name, list[Alert]]) -> AlertCauses:
     install, waiting = await gather_waiting(sources, "")
     pods = [pod for pod in waiting.pods if (pod.namespace, pod.name) in named]
-    found: Sorted = []
+    found: CauseGroups = []
     if pods:
         scene = await gather_scene(sources, install, waiting._replace(pods=pods))
         judged = await asyncio.to_thread(lambda: [*map(Judge(scene).cause, pods)])
@@ -192,7 +192,7 @@ async def _of_pods(sources: Sources, named: Mapping[Name, list[Alert]]) -> Alert
     )
 
 
-async def _of_question(sources: Sources, asked: AlertQuestion, some: list[Alert]) -> Sorted:
+async def _of_question(sources: Sources, asked: AlertQuestion, some: list[Alert]) -> CauseGroups:
     """The cause is the first finding of the answer that explains anything; its evidence is that answer."""
     report = await answer(sources, asked.verb, asked.subject)
     bad = next(filter(_explains, report.findings), None)
@@ -201,11 +201,11 @@ async def _of_question(sources: Sources, asked: AlertQuestion, some: list[Alert]
     return [(msgspec.structs.replace(cause, **told), members) for cause, members in found]
 
 
-async def _on_gpus(sources: Sources, found: Sorted) -> Sorted:
+async def _on_gpus(sources: Sources, found: CauseGroups) -> CauseGroups:
     """Where an alert names a GPU, whose pods it is told with them."""
     named = [next((alert.gpu for alert in some if alert.gpu and not alert.pod), "") for _, some in found]
     cards: Mapping[str, GpuRow] = await _gpus(sources) if any(named) else {}
-    told: Sorted = []
+    told: CauseGroups = []
     for (cause, some), uuid in zip(found, named, strict=True):
         if not uuid or cause.verb != "nodes":
             told.append((cause, some))
@@ -225,12 +225,12 @@ def _explains(finding: Finding) -> bool:
     return finding.severity != "info" and CODES[finding.code].explains
 
 
-def _alone(some: Sequence[Alert], why_not: str = "") -> Sorted:
-    return [(told_alone(alert, why_not), [alert]) for alert in some]
+def _alone(some: Sequence[Alert], why_not: str = "") -> CauseGroups:
+    return [(cause_alone(alert, why_not), [alert]) for alert in some]
 
 
-async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Alert]]) -> Sorted:
-    found: Sorted = []
+async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Alert]]) -> CauseGroups:
+    found: CauseGroups = []
     for verb in {verb for verb, _ in named}:
         report = await answer(sources, verb)
         for (asked, code), some in named.items():
@@ -241,7 +241,7 @@ async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Al
                     if finding.code == code and (not alert.node or alert.node in finding.scope.nodes)
                 )
                 finding = next(about, None)
-                found.append((_cause(finding, alert.node) if finding else told_alone(alert), [alert]))
+                found.append((_cause(finding, alert.node) if finding else cause_alone(alert), [alert]))
     return found
 
 

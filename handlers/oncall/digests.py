@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
-from bot.digest.figures import FigureRow, Figures, OwnerRow, rooms, trends
+from bot.digest.figures import FigureRow, Figures, OwnerRow, memory_by_model, trends
 from bot.digest.schedule import Schedule, due, is_zone, next_of, previous_of, read_cron, read_schedule
 from bot.errors import BotError, UsageError, bugs_as_errors
 from bot.periodic_jobs import Clock
@@ -167,7 +167,7 @@ class Digests:
             before = previous_of(digest.schedule, newest.at)
             message = await self._report(before.at if before else 0.0, newest.at, late)
         await self._deps.outbox.put(key, digest.channel, message)
-        await self._rows.posted(digest, newest, figures)
+        await self._rows.mark_posted(digest, newest, figures)
         self._failed.pop(digest.id, None)
 
     # -------------------------------------------------------------------------------------------------- people
@@ -264,8 +264,9 @@ class Digests:
         )
         before = earlier[-1].figures if earlier else None
         newer = next((gap.why for gap in report.gaps if gap.source == NEWER_HAMI), "")
-        owners, room = report.typed(OwnerRow), rooms(after, now)
-        return DigestPost(report, before, after, len(opened), late, owners, room, newer), files
+        owners, room = report.typed(OwnerRow), memory_by_model(after, now)
+        post = DigestPost(report, before, after, len(opened), late, owners=owners, rooms=room, newer=newer)
+        return post, files
 
     def _pictures(self, gpus: object, runs: Sequence[PostedDigest]) -> list[File]:
         say, files = self._deps.say, list[File]()

@@ -32,24 +32,23 @@ from bot.slack.render.summary import summary_block
 from bot.slack.render.triage import render_news
 from bot.slack.render.triage_head import Head, details, render_head
 from bot.store import Store
-from bot.store.incidents import Row, evidence_key, head_key
-from bot.store.timeline import IncidentEvent
+from bot.store.incidents import IncidentRow, evidence_key, head_key
 from bot.texts import Text
 from bot.triage.cause import severest
-from bot.triage.state import CALLS, IncidentTimes, Nodes, passed
+from bot.triage.state import CALLS, Incident, IncidentTimes, Nodes, Step, pass_time
 from bot.triage.summary import (
     ENDS,
     Case,
     Counts,
+    IncidentEvent,
     OncallReport,
     Summary,
-    TimelineEntry,
     gpu_time,
     report_on,
     summarize,
 )
 from handlers.deps import Deps
-from handlers.oncall.calling import Rota, call_to_come, extent_of, told_elsewhere
+from handlers.oncall.calling import Rota, call_to_come, extent_of, last_resort_message
 from handlers.oncall.causes import answer, is_about_all
 from playbooks.playbook import Sources
 
@@ -71,7 +70,7 @@ class IncidentThreads:
         self._wake = wake
 
     async def keep(
-        self, row: Row, terms: IncidentTimes, counts: Counts, seen: Nodes, untold: Sequence[IncidentEvent]
+        self, row: IncidentRow, terms: IncidentTimes, counts: Counts, seen: Nodes, untold: Sequence[IncidentEvent]
     ) -> None:
         """Lets time pass for the incident, and its thread tell what came of it. `terms` are the present ones, `seen`
         are nodes that may end its mute. Raises BotError.
@@ -79,20 +78,22 @@ class IncidentThreads:
         now = self._deps.now()
         incident = row.incident
         extent = extent_of(row, counts)
-        due = passed(incident, now, terms, firing=counts.firing > 0, nodes=seen, extent=extent)
+
+        def passed(incident: Incident, firing: bool) -> Step:  # noqa: FBT001  # as the store calls it
+            return pass_time(incident, now, terms, firing=firing, nodes=seen, extent=extent)
+
+        due = passed(incident, counts.firing > 0)
         if due.incident != incident or due.news:
-            step = await self._rows.change(
-                row.id, lambda incident, firing: passed(incident, now, terms, firing=firing, nodes=seen, extent=extent)
-            )
+            step = await self._rows.change(row.id, passed)
             if step is not None and not isinstance(step, str):
                 incident = step.incident
                 if step.news:
                     self._wake()  # it is told in the next pass
-        await self._show(row._replace(incident=incident), counts)
+        await self._show(msgspec.structs.replace(row, incident=incident), counts)
         if row.thread_ts:
             await self._reply(row, counts, untold)
 
-    async def _show(self, row: Row, counts: Counts) -> None:
+    async def _show(self, row: IncidentRow, counts: Counts) -> None:
         """Posts the head, or edits it: at once when its state or owner changed, else now and then."""
         head = head_of(row, counts)
         if row.thread_ts:  # an edit calls nobody, as the first post would
@@ -108,18 +109,18 @@ class IncidentThreads:
         shown = f"{said}:{looks}"
         put = self._deps.outbox.put
         await put(head_key(row.id), row.channel, message, severity=head.severity, update_ts=row.thread_ts)
-        await self._rows.show(row.id, shown)
+        await self._rows.mark_shown(row.id, shown)
 
-    async def prove(self, rows: Sequence[Row]) -> bool:
+    async def prove(self, rows: Sequence[IncidentRow]) -> bool:
         """Posts the evidence of these incidents, one after the other, the most severe first."""
         counts = await self._deps.store.alerts.counts([row.id for row in rows])
-        heads = [(row, head_of(row, counts.get(row.id, Counts()))) for row in rows]
+        heads = [(row, head_of(row, counts[row.id])) for row in rows]
         heads.sort(key=lambda head: SEVERITIES.index(head[1].severity), reverse=True)
         return any(
             [await attempt(f"the incident {row.id}", partial(self._prove_one, row, head)) for row, head in heads]
         )
 
-    async def _prove_one(self, row: Row, head: Head) -> bool:
+    async def _prove_one(self, row: IncidentRow, head: Head) -> bool:
         """The evidence, once: what a person who asked about the first pod would be answered, and what the head has no
         room for.
 
@@ -137,16 +138,16 @@ class IncidentThreads:
                 message = message._replace(blocks=(*message.blocks, *more), newer=())
                 key, put = evidence_key(row.id), self._deps.outbox.put
                 await put(key, row.channel, message, severity=head.severity, thread_ts=row.thread_ts)
-        await self._rows.proven(row.id)
+        await self._rows.mark_proven(row.id)
         return False
 
-    async def _reply(self, row: Row, counts: Counts, untold: Sequence[IncidentEvent]) -> None:
+    async def _reply(self, row: IncidentRow, counts: Counts, untold: Sequence[IncidentEvent]) -> None:
         for event in untold:
             severity: Severity = "critical" if event.news.turn in CALLS else "warning"
             reply = await reply_of(self._deps.store, head_of(row, counts), event)
             key = f"{head_key(row.id)}:{event.seq}"
             link, put = self._deps.permalink(row.channel, row.thread_ts), self._deps.outbox.put
-            if elsewhere := told_elsewhere(row, event.news, link):
+            if elsewhere := last_resort_message(row, event.news, link):
                 whom, call = elsewhere
                 await put(key, whom, call.in_words(self._deps.say), severity=severity)
             answer = reply.in_words(self._deps.say)
@@ -154,7 +155,7 @@ class IncidentThreads:
             await self._deps.store.timeline.mark_told(row.id, event.seq)
 
 
-def head_of(row: Row, counts: Counts) -> Head:
+def head_of(row: IncidentRow, counts: Counts) -> Head:
     """The content of the incident's head."""
     return Head(row.id, row.cluster, row.cause, row.incident, counts, row.created_at)
 
@@ -174,19 +175,19 @@ async def reply_of(store: Store, head: Head, event: IncidentEvent) -> Draft:
     message = render_news(event.news)
     if event.news.turn not in ENDS:
         return message
-    until = [TimelineEntry(past.at, past.news) for past in await store.timeline.of(head.id) if past.seq <= event.seq]
+    until = [past for past in await store.timeline.of(head.id) if past.seq <= event.seq]
     summary = await summary_of(store, head.id, until, event.at)
     return message._replace(blocks=(*message.blocks, summary_block(head, summary)))
 
 
-async def summary_of(store: Store, incident_id: str, happened: Sequence[TimelineEntry], now: float) -> Summary:
+async def summary_of(store: Store, incident_id: str, happened: Sequence[IncidentEvent], now: float) -> Summary:
     """The summary of an incident's timeline, or of its beginning; its GPU-hours count up to its end, or else up to
     `now`. Raises StoreError.
     """
     summary = summarize(happened)
     ended_at = now if summary.ended_s is None else happened[0].at + summary.ended_s
     spells = (await store.alerts.spells([incident_id])).get(incident_id, [])
-    return summary._replace(affected=await asyncio.to_thread(gpu_time, spells, ended_at))
+    return msgspec.structs.replace(summary, affected=await asyncio.to_thread(gpu_time, spells, ended_at))
 
 
 async def oncall_report(store: Store, since: float, until: float) -> OncallReport:
@@ -196,13 +197,12 @@ async def oncall_report(store: Store, since: float, until: float) -> OncallRepor
     counts, spells = await store.alerts.counts(ids), await store.alerts.spells(ids)
     cases: list[Case] = []
     for row, events in found:
-        some = counts.get(row.id, Counts())
+        some = counts[row.id]
         # Where no rule knows the cause, the alert with the most firing stands for it.
         name = row.cause.code or next((alert for alert, _, _ in some.by_name), "") or row.cause.claim
-        happened = [TimelineEntry(event.at, event.news) for event in events]
         of_cluster = [spell._replace(pod=(row.cluster, *spell.pod)) for spell in spells.get(row.id, ())]
         alerts = [(alert, total) for alert, _, total in some.by_name]
-        cases.append(Case(name, severest(row.cause.severity, some.severities), happened, alerts, of_cluster))
+        cases.append(Case(name, severest(row.cause.severity, some.severities), events, alerts, of_cluster))
     return await asyncio.to_thread(report_on, cases, since, until)
 
 

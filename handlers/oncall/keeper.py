@@ -11,18 +11,19 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 
+import msgspec
+
 from bot.errors import BotError, SourceError, bugs_as_errors
 from bot.periodic_jobs import Clock, Job, retried
 from bot.slack.render.triage_head import render_reminder
 from bot.store import StoreError
-from bot.store.incidents import Row
+from bot.store.incidents import IncidentRow
 from bot.texts import Text
-from bot.triage.state import UNSEEN, Nodes
-from bot.triage.summary import Counts
+from bot.triage.state import NO_NODES, Nodes
 from bot.triage.webhook import ALERTMANAGER, Alert
 from handlers.deps import Deps, TaskLease
 from handlers.oncall.alert_sorter import AlertSorter
-from handlers.oncall.calling import PATIENCE_S, OncallPlan, Rota, acted_on, is_asked_for, terms_now
+from handlers.oncall.calling import PATIENCE_S, OncallPlan, Rota, incidents_acted_on, needs_rota, terms_now
 from handlers.oncall.causes import registration_state
 from handlers.oncall.incident_threads import IncidentThreads, attempt
 
@@ -35,7 +36,7 @@ REMINDERS = "remind:"
 """The marks of reminders begin with this; then come the incident and the person. Their text is when they are due."""
 LEASE = "triage"
 LEASE_S = 8.0
-_NEVER = -math.inf, UNSEEN
+_NEVER = -math.inf, NO_NODES
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +110,7 @@ class Keeper:
                 await self._deps.outbox.put(f"{mark.name}:{mark.text}", row.channel, message, thread_ts=row.thread_ts)
             await self._store.marks.drop(mark.name, mark.text)
 
-    async def _threads(self) -> list[Row]:
+    async def _threads(self) -> list[IncidentRow]:
         """Keeps the threads up to date with the store, which no cluster can hold up."""
         rows = await self._store.incidents.opened()
         if any(not row.thread_ts for row in rows):
@@ -118,21 +119,20 @@ class Keeper:
         if not rows:
             return rows
         counts = await self._store.alerts.counts([row.id for row in rows])
-        untold = await self._store.timeline.untold()
-        if is_asked_for(rows, counts, self.terms, self.rota, self._deps.now()):
+        untold = await self._store.timeline.to_tell()
+        if needs_rota(rows, counts, self.terms, self.rota, self._deps.now()):
             self._begin("the rota", "", self._ask_rota)
         terms = terms_now(self.terms, self.rota)
-        acted = acted_on(await self._store.claimed())
+        acted = incidents_acted_on(await self._store.unfinished_payloads())
         for row in rows:
             try:
                 with bugs_as_errors():
                     looked_at, nodes = self._looked.get(row.cluster, _NEVER)
                     # A look before the incident was muted ends no mute.
-                    seen = nodes if looked_at >= row.incident.since else UNSEEN
-                    counted = counts.get(row.id, Counts())
+                    seen = nodes if looked_at >= row.incident.since else NO_NODES
                     is_acted_on = row.id in acted or (row.channel, row.thread_ts) in acted
-                    its = terms._replace(call_s=0.0) if is_acted_on else terms
-                    await self._incident_threads.keep(row, its, counted, seen, untold.get(row.id, ()))
+                    its = msgspec.structs.replace(terms, call_s=0.0) if is_acted_on else terms
+                    await self._incident_threads.keep(row, its, counts[row.id], seen, untold.get(row.id, ()))
             except StoreError:
                 raise
             except BotError as error:  # of one incident: the others are looked after
@@ -144,12 +144,12 @@ class Keeper:
         self.soon()
         return True
 
-    async def _ask(self, rows: Sequence[Row]) -> list[asyncio.Task[bool]]:
+    async def _ask(self, rows: Sequence[IncidentRow]) -> list[asyncio.Task[bool]]:
         """Begins what needs a cluster, for each by itself: one that hangs holds up no other, and no person."""
         labels = await self._store.alerts.unsorted_labels()
         for cluster in {label if label in self._plan.clusters else self._plan.usual for label in labels}:
             self._begin("causes", cluster, partial(self.sorter.sort, cluster))
-        unproven: defaultdict[str, list[Row]] = defaultdict(list)
+        unproven: defaultdict[str, list[IncidentRow]] = defaultdict(list)
         lost: defaultdict[str, set[str]] = defaultdict(set)
         for row in rows:
             if row.thread_ts and not row.proven:
@@ -171,7 +171,7 @@ class Keeper:
     async def _look_for(self, cluster: str, nodes: Collection[str]) -> bool:
         """Which of the nodes are registered by now, or gone; whether any is."""
         began = self._deps.now()
-        self._looked[cluster] = began, UNSEEN
+        self._looked[cluster] = began, NO_NODES
         try:
             async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(cluster) as sources:
                 found = {node: await registration_state(sources, node) for node in sorted(nodes)}

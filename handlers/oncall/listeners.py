@@ -20,7 +20,7 @@ from bot.slack.render.digest import form as digest_form
 from bot.slack.render.prose import error_line
 from bot.slack.render.triage import FORM, MUTE, NOTE, PERSON, TEXT, TriageForm, form
 from bot.slack.render.triage_head import ACT, OPEN, REMIND, CauseChoice, IncidentButton, ReminderChoice, render_head
-from bot.store.incidents import Row, head_key
+from bot.store.incidents import IncidentRow, head_key
 from bot.texts import Text
 from bot.triage.state import Deed
 from handlers.changes.draft import Person
@@ -199,7 +199,9 @@ class _OncallWindow:
         kind = self._to_open if wants_form else self._of_head
         await self._inbox.do(body["trigger_id"], kind, self._clicked(body), press)
 
-    async def _about(self, taken: AcceptedDeed[Any], name: str, does: Callable[[Person, Row], Awaitable[str]]) -> None:
+    async def _about(
+        self, taken: AcceptedDeed[Any], name: str, does: Callable[[Person, IncidentRow], Awaitable[str]]
+    ) -> None:
         """Does it to the incident that is named; of a form or a button that names none, it is written down."""
         who, incident = Person(taken.asked.user, taken.asked.channel), taken.details.incident
 
@@ -250,7 +252,7 @@ class _OncallWindow:
     async def _submitted(self, taken: AcceptedDeed[_Form]) -> None:
         typed = taken.details
 
-        def acted(who: Person, row: Row) -> Awaitable[str]:
+        def acted(who: Person, row: IncidentRow) -> Awaitable[str]:
             seconds, node = read_mute(typed.mute.split()) if typed.deed == "mute" else (0.0, "")
             wanted = IncidentDeed(typed.deed, typed.text, typed.to, seconds, node)
             return self._triage.act(who, row, wanted, taken)
@@ -277,7 +279,7 @@ class _OncallWindow:
         words, at = taken.details.when.split(), taken.asked.asked_at
         await self._about(taken, "remind", lambda who, row: self._reminding(who, row, read_reminder(words), at))
 
-    async def _reminding(self, who: Person, row: Row, seconds: float, at: float) -> str:
+    async def _reminding(self, who: Person, row: IncidentRow, seconds: float, at: float) -> str:
         return await self._triage.remind(who, row, seconds, at, await self._digests.zone_of(who.user))
 
     # ---------------------------------------------------------------------------------------- the form of digests

@@ -16,7 +16,6 @@ from bot.settings.oncall import PagingSettings
 from bot.store.audit import AuditLine
 from bot.store.timeline import PageRow
 from bot.triage.state import Act, Incident, Step, act, incident_of, key_of
-from bot.triage.summary import Counts
 from handlers.deps import Deps, TaskLease
 from handlers.oncall.calling import extent_of
 
@@ -102,7 +101,7 @@ class Paging:
         row = await self._deps.store.incidents.get(page.incident)
         if row is None:
             return None
-        counts = (await self._deps.store.alerts.counts([row.id])).get(row.id, Counts())
+        counts = (await self._deps.store.alerts.counts([row.id]))[row.id]
         extent = extent_of(row, counts)
         link = self._deps.permalink(row.channel, row.thread_ts)
         summary = one_line(self._deps.say.words(row.cause.text), _LONGEST_SUMMARY)

@@ -16,10 +16,9 @@ from bot.slack.render.summary import post_oncall_report, render_oncall_report
 from bot.slack.render.triage import render_open, render_timeline
 from bot.slack.render.triage_head import Head
 from bot.store.audit import AuditLine
-from bot.store.incidents import BEFORE, Row
+from bot.store.incidents import BEFORE, IncidentRow
 from bot.texts import Text, in_english
 from bot.triage.state import Act, Deed, Incident, MuteUntil, Step, act
-from bot.triage.summary import Counts, TimelineEntry
 from handlers.changes.draft import AccessDenied, Person, Refused
 from handlers.deps import Deps
 from handlers.oncall.calling import PATIENCE_S, call_to_come
@@ -60,7 +59,7 @@ class TriageService:
             deps.gateway, tuple(sorted(responder for responder in responders if responder.startswith("S")))
         )
 
-    async def find(self, who: Person, incident_id: str, thread_ts: str = "") -> Row:
+    async def find(self, who: Person, incident_id: str, thread_ts: str = "") -> IncidentRow:
         """The incident with this id, or without an id the one that has this thread. Raises Refused."""
         row = await self._rows.get(incident_id) if incident_id else None
         if thread_ts and not incident_id:
@@ -70,7 +69,9 @@ class TriageService:
             raise Refused(say("triage.unknown" if incident_id else "triage.which"), hint=say("triage.which-hint"))
         return row
 
-    async def act(self, who: Person, row: Row, wanted: IncidentDeed, taken: AcceptedDeed[Any] | None = None) -> str:
+    async def act(
+        self, who: Person, row: IncidentRow, wanted: IncidentDeed, taken: AcceptedDeed[Any] | None = None
+    ) -> str:
         """Carries out the deed, once however often the deed `taken` is repeated; gives what to tell the person. The
         thread tells everybody.
         """
@@ -109,7 +110,7 @@ class TriageService:
             return self._deps.say("triage.done-firing")
         return self._deps.say("triage.done")
 
-    async def remind(self, who: Person, row: Row, seconds: float, at: float, zone: str) -> str:
+    async def remind(self, who: Person, row: IncidentRow, seconds: float, at: float, zone: str) -> str:
         """Keeps a reminder for the person in `seconds` from `at`, 0: tomorrow at 9:00 in the zone."""
         if who.channel != row.channel:
             raise self._elsewhere(row)
@@ -121,24 +122,24 @@ class TriageService:
         await self._deps.store.marks.set(f"{REMINDERS}{row.id}:{who.user}", f"{due.timestamp():.0f}")
         return self._deps.say("triage.reminding", time=f"{due:%Y-%m-%d %H:%M} ({zone or 'UTC'})")
 
-    async def open_cause(self, who: Person, row: Row, named: str, *, is_again: bool = False) -> str:
+    async def open_cause(self, who: Person, row: IncidentRow, named: str, *, is_again: bool = False) -> str:
         """Gives gathered alerts a thread of their cause (see `AlertSorter`), and gives what to tell the person."""
         await self._check(who, row, "open")
         if not await self._keeper.sorter.open_cause(row, named) and not is_again:
             raise Refused(self._deps.say("triage.storm-gone"))
-        await self._deps.store.audit.append(**_line(who, row, "open", "done")._asdict())
+        await self._deps.store.audit.append(_line(who, row, "open", "done"))
         return self._deps.say("triage.storm-opened")
 
-    async def head(self, row: Row) -> Head:
+    async def head(self, row: IncidentRow) -> Head:
         """The content of the incident's head now."""
         counts = await self._deps.store.alerts.counts([row.id])
-        return head_of(row, counts.get(row.id, Counts()))
+        return head_of(row, counts[row.id])
 
-    async def export(self, who: Person, row: Row) -> Message:
+    async def export(self, who: Person, row: IncidentRow) -> Message:
         """The timeline as a file, for the incident's channel. Raises AccessDenied for a person in another channel."""
         if who.channel != row.channel:
             raise self._elsewhere(row)
-        happened = [TimelineEntry(event.at, event.news) for event in await self._deps.store.timeline.of(row.id)]
+        happened = await self._deps.store.timeline.of(row.id)
         summary = await summary_of(self._deps.store, row.id, happened, self._deps.now())
         file = render_timeline(await self.head(row), happened, summary, self._deps.say)
         return progress(file.title)._replace(files=(file,))
@@ -169,7 +170,7 @@ class TriageService:
         counts = await self._deps.store.alerts.counts([row.id for row in rows])
         shown: list[Head] = []
         for row in rows:
-            some = counts.get(row.id, Counts())
+            some = counts[row.id]
             link = self._deps.permalink(row.channel, row.thread_ts)
             call = call_to_come(row, some, self._keeper.terms, rota)
             shown.append(head_of(row, some)._replace(call=call, link=link))
@@ -181,25 +182,20 @@ class TriageService:
             Text("error-change.bot-does-not-recognise-button"),
             hint=Text("error-oncall.write-in-thread"),
         )
-        await self._deps.store.audit.append(
-            actor=who.user,
-            action=f"triage-{name[:20]}",
-            target="",
-            outcome="refused",
-            detail={"why": in_english(error.message)},
-        )
+        why = {"why": in_english(error.message)}
+        await self._deps.store.audit.append(AuditLine(who.user, f"triage-{name[:20]}", "", "refused", why))
         return error
 
-    async def _check(self, who: Person, row: Row, deed: str) -> None:
+    async def _check(self, who: Person, row: IncidentRow, deed: str) -> None:
         append = self._deps.store.audit.append
         if who.channel != row.channel:
-            await append(**_line(who, row, deed, "refused")._asdict())
+            await append(_line(who, row, deed, "refused"))
             raise self._elsewhere(row)
         if self._responders and not {who.user, *await self._groups.of(who.user)} & self._responders:
-            await append(**_line(who, row, deed, "refused")._asdict())
+            await append(_line(who, row, deed, "refused"))
             raise AccessDenied(WhyDenied(Text("error-oncall.you-may-not-act"), tuple(sorted(self._responders))))
 
-    def _elsewhere(self, row: Row) -> AccessDenied:
+    def _elsewhere(self, row: IncidentRow) -> AccessDenied:
         return AccessDenied(WhyDenied(self._deps.say("triage.elsewhere"), where=(row.channel,)))
 
     def _check_complete(self, wanted: IncidentDeed) -> None:
@@ -215,7 +211,7 @@ class TriageService:
                 example="@hami-bot triage note rebooted gpu-7",
             )
 
-    async def _check_lost(self, row: Row, node: str) -> None:
+    async def _check_lost(self, row: IncidentRow, node: str) -> None:
         """That there is something to wait for. Raises BotError where there is not, or the cluster cannot be read."""
         try:
             async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(row.cluster) as sources:
@@ -234,6 +230,6 @@ class TriageService:
 _MOVED = "moved"
 
 
-def _line(who: Person, row: Row, deed: str, outcome: str) -> AuditLine:
+def _line(who: Person, row: IncidentRow, deed: str, outcome: str) -> AuditLine:
     about = {"channel": who.channel, "cluster": row.cluster}
     return AuditLine(who.user, f"triage-{deed}", f"incident:{row.id}", outcome, about)

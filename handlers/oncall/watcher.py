@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+import msgspec
+
 from bot.errors import BotError, bugs_as_errors
 from bot.finding_codes import watched_in
 from bot.kube.times import parse_time
@@ -115,7 +117,7 @@ class Watcher:
         unseen = _sources(gaps)
         gone = [alert for alert in known if alert.fingerprint not in firing]
         over = [alert for alert in gone if unseen <= {*alert.annotations.get(_UNSEEN, "").split("\n")}]
-        return [*firing.values(), *(alert._replace(status="resolved") for alert in over)]
+        return [*firing.values(), *(msgspec.structs.replace(alert, status="resolved") for alert in over)]
 
 
 def _sources(gaps: Sequence[Gap]) -> set[str]:

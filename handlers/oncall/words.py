@@ -3,9 +3,10 @@
 import difflib
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import click
+import msgspec
 
 from bot.digest.schedule import DAYS, Schedule, read_schedule
 from bot.errors import UsageError, not_understood
@@ -57,7 +58,7 @@ _CLOCK = re.compile(r"\d{1,2}(:\d\d){1,2}([ap]m)?|\d{1,2}[ap]m", re.IGNORECASE)
 _LONGEST_MUTE_S = 7 * 86400.0
 
 
-class IncidentRequest(NamedTuple):
+class IncidentRequest(msgspec.Struct, frozen=True):
     """A request about an incident; `incident` is empty for that of the thread.
 
     A reminder comes in `seconds`, 0: tomorrow at 9:00 where the person is. A mute lasts for `seconds`, or until `node`
@@ -151,7 +152,7 @@ def _with_rest(asked: IncidentRequest, rest: list[str], *, mentioned: bool) -> I
         case "note" if not rest:
             raise _wrong(Text("error-oncall.note-needs-text"), "triage note rebooted gpu-7")
         case "note" | "close":
-            return asked._replace(text=" ".join(rest))
+            return msgspec.structs.replace(asked, text=" ".join(rest))
         case "handover":
             found = _PERSON.fullmatch(rest[0]) if len(rest) == 1 else None
             if found is None and mentioned:
@@ -159,12 +160,12 @@ def _with_rest(asked: IncidentRequest, rest: list[str], *, mentioned: bool) -> I
                 raise UsageError(Text("error-oncall.handover-needs-person"), example=f"@hami-bot {where} @ada")
             if found is None:
                 raise _wrong(Text("error-oncall.handover-in-command"), "triage handover @ada")
-            return asked._replace(to=found[1])
+            return msgspec.structs.replace(asked, to=found[1])
         case "mute":
             seconds, node = read_mute(rest)
-            return asked._replace(seconds=seconds, node=node)
+            return msgspec.structs.replace(asked, seconds=seconds, node=node)
         case "remind":
-            return asked._replace(seconds=read_reminder(rest))
+            return msgspec.structs.replace(asked, seconds=read_reminder(rest))
         case _ if rest:
             raise _wrong(Text("error-oncall.too-much", words=repr(rest[0])))
         case _:

@@ -14,6 +14,7 @@ from handlers.parsing.click_words import what_click_says
 if TYPE_CHECKING:
     from bot.pprof.profile import Profile
 
+
 PROGRAM = "hami-bot"
 _MORE = f"      More: {PROGRAM} profile --help"
 EXAMPLE = f"{PROGRAM} profile top --cum cpu.pb.gz{_MORE}"

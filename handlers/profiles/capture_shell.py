@@ -15,7 +15,7 @@ from handlers.profiles.files import profile_files
 from handlers.shell_output import progress
 from playbooks.playbook import Sources
 from playbooks.profile.fetch import FetchedProfile, gather
-from playbooks.profile.playbook import diagnose, seen_in
+from playbooks.profile.playbook import diagnose, view_of
 from playbooks.profile.request import Request, name_of
 
 OpenSources = Callable[[], AbstractAsyncContextManager[Sources]]
@@ -41,8 +41,8 @@ async def take(
     taking = "profile.taking-for" if asked.seconds else "profile.taking"
     async with progress(say, say(taking, seconds=asked.seconds, kind=asked.kind)), open_sources() as sources:
         snapshot = await gather(request, sources)
-    seen = await asyncio.to_thread(seen_in, snapshot)
-    taken = snapshot.outcome
+    seen = await asyncio.to_thread(view_of, snapshot)
+    taken = snapshot.scene.outcome
     if seen is None or not isinstance(taken, FetchedProfile):
         return await asyncio.to_thread(diagnose, snapshot, seen), []
     name = name_of(asked.kind, taken.content)

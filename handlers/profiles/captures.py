@@ -17,13 +17,13 @@ from bot.report import in_words
 from bot.slack.message import Message
 from bot.slack.render.report import render_report, with_short_names
 from bot.store import StoreError
-from bot.store.audit import Audit
+from bot.store.audit import Audit, AuditLine
 from bot.store.profiles import KeptProfile
 from bot.texts import Text, Texts
 from handlers.parsing.question import Question
 from handlers.profiles.files import profile_files
-from playbooks.profile.fetch import FetchedProfile, Snapshot
-from playbooks.profile.playbook import diagnose, seen_in
+from playbooks.profile.fetch import FetchedProfile, ProfileSnapshot
+from playbooks.profile.playbook import diagnose, view_of
 from playbooks.profile.request import Request, name_of
 
 T = TypeVar("T")
@@ -164,7 +164,7 @@ async def audited(audit: Audit, question: Question, cluster: str, request: Reque
     detail = {"kind": request.kind, "seconds": request.seconds, "channel": question.channel}
 
     async def append(outcome: str) -> None:
-        await audit.append(actor=question.user, action="profile", target=target, outcome=outcome, detail=detail)
+        await audit.append(AuditLine(question.user, "profile", target, outcome, detail))
 
     async def note(outcome: str) -> None:
         try:
@@ -189,12 +189,12 @@ class CaptureAnswer(NamedTuple):
     content: bytes
 
 
-def answer_to(snapshot: Snapshot, words: str, say: Texts) -> CaptureAnswer:
+def answer_capture(snapshot: ProfileSnapshot, words: str, say: Texts) -> CaptureAnswer:
     """The answer to a capture; `words` is the question as typed, for its button. Raises SourceError for no profile."""
-    seen = seen_in(snapshot)
+    seen = view_of(snapshot)
     report = in_words(diagnose(snapshot, seen), say)
     message = render_report(with_short_names(report), say, channel_buttons=False, words=words)
-    taken = snapshot.outcome
+    taken = snapshot.scene.outcome
     if seen is None or not isinstance(taken, FetchedProfile):
         return CaptureAnswer(message, None, b"")
     kind, content = snapshot.request.kind, taken.content

@@ -18,7 +18,7 @@ from bot.pprof.listing import HAMI
 from bot.report import Report, Subject, new_finding, new_report, prose_table, step
 from bot.texts import Text
 from handlers.profiles.answers_in_files import Load, Words, load, load_file
-from handlers.profiles.studies import answer_to
+from handlers.profiles.studies import answer_study
 from playbooks.profile.request import KINDS
 
 if TYPE_CHECKING:
@@ -120,10 +120,10 @@ async def contents_of(words: Sequence[str], rows: "ProfileRows", now: float) -> 
 
 
 def answer_about(study: str, asked: Words, contents: Contents, config: Path | None = None) -> str:
-    """The text of `answer_to` about kept profiles, which stand in place of the words that name them."""
+    """The text of `answer_study` about kept profiles, which stand in place of the words that name them."""
     known = [content.version for content in contents.values() if _RELEASE.fullmatch(content.version)]
     versions = {"versions": f"{HAMI}@v{known[0]}"} if study == "list" and len(known) == 1 else {}
-    return answer_to(study, Words(asked.plain, versions | asked.options), config, loader(contents))
+    return answer_study(study, Words(asked.plain, versions | asked.options), config, loader(contents))
 
 
 def loader(contents: Contents) -> Load:
@@ -135,7 +135,7 @@ def answer_beside_the_bot(study: str, asked: Words, missing: Sequence[str], conf
     """The text about profiles in the settings' store; `missing` are the names of profiles that are no files."""
     wanted = [word for word in missing if is_reference(word)]
     if not wanted:
-        return answer_to(study, asked, config)
+        return answer_study(study, asked, config)
 
     async def read() -> Contents:
         async with _store(config) as rows:

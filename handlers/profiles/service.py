@@ -42,12 +42,12 @@ from handlers.parsing.slack_grammar import Help, example, understand
 from handlers.profiles.analyses import explained, profiles_of
 from handlers.profiles.answers_in_files import PROGRAM, Words, profiles_named, read_words
 from handlers.profiles.captures import PATIENCE_S as ROOM_S
-from handlers.profiles.captures import CaptureAnswer, CaptureRequest, Captures, ReadingRoom, answer_to, audited
+from handlers.profiles.captures import CaptureAnswer, CaptureRequest, Captures, ReadingRoom, answer_capture, audited
 from handlers.profiles.kept import Contents, answer_about, contents_of, is_reference, kept_report, loader
 from handlers.profiles.words import VERB, ProfileAsked, ShowKept
 from handlers.threads import note_done, usual_cluster
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, NotDone, Nothing
-from playbooks.profile.fetch import FetchedProfile, Snapshot, gather
+from playbooks.profile.fetch import FetchedProfile, ProfileSnapshot, gather
 from playbooks.profile.request import KINDS, Request
 
 _EVERY_S = 10.0
@@ -66,7 +66,7 @@ class ProfileService:
         self._inbox = inbox
         self._deps = inbox.deps
         self._settings = settings
-        self._captures = Captures[Snapshot]()
+        self._captures = Captures[ProfileSnapshot]()
         self._room = ReadingRoom()
         self._waiting: dict[str, asyncio.Task[CaptureAnswer]] = {}
         self._cancelled_by: dict[str, str] = {}
@@ -138,7 +138,7 @@ class ProfileService:
             )
             return taking(spaced(text, joined), key).in_words(say)
 
-        waiting = self._taken(wanted, request, question, partial(answer_to, words=question.words, say=say))
+        waiting = self._taken(wanted, request, question, partial(answer_capture, words=question.words, say=say))
         async with _showing(reply, progress):
             answer = await self._awaited(key, asyncio.create_task(waiting))
         if answer is None:
@@ -152,7 +152,11 @@ class ProfileService:
         return answer.message
 
     async def _taken(
-        self, wanted: CaptureRequest, request: Request, question: Question, answer: Callable[[Snapshot], CaptureAnswer]
+        self,
+        wanted: CaptureRequest,
+        request: Request,
+        question: Question,
+        answer: Callable[[ProfileSnapshot], CaptureAnswer],
     ) -> CaptureAnswer:
         """Who shares what is being taken needs no room for another one: asked last, since what is taken may end."""
         async with AsyncExitStack() as stack:
@@ -160,7 +164,7 @@ class ProfileService:
                 if not self._captures.is_running(wanted):
                     await stack.enter_async_context(self._room.capture())
                 snapshot = await self._captures.take(wanted, partial(self._gather, wanted.cluster, request))
-            taken = snapshot.outcome
+            taken = snapshot.scene.outcome
             contents = [taken.content] if isinstance(taken, FetchedProfile) else []
             return await self._room.run(partial(answer, snapshot), contents)
 
@@ -175,7 +179,7 @@ class ProfileService:
         finally:
             del self._waiting[key]
 
-    async def _gather(self, cluster: str, request: Request) -> Snapshot:
+    async def _gather(self, cluster: str, request: Request) -> ProfileSnapshot:
         async with self._deps.open_sources(cluster) as sources:
             return await gather(request, sources)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bot.errors import BotError, bugs_as_errors
 from handlers.profiles.answers_in_files import PROGRAM, SUFFIX, profiles_named, read_words
-from handlers.profiles.studies import answer_to
+from handlers.profiles.studies import answer_study
 
 if TYPE_CHECKING:  # it takes as long to import as a small table to make; below paths are texts
     from pathlib import Path
@@ -57,7 +57,7 @@ def answer(words: Sequence[str], config: "Path | None" = None) -> str:
     named = profiles_named(words[0], asked)
     missing = [path for path in named if not (os.path.exists(path) or os.path.isfile(f"{path}{SUFFIX}"))]  # noqa: PTH110, PTH113
     if not missing:
-        return answer_to(words[0], asked, config)
+        return answer_study(words[0], asked, config)
     from handlers.profiles.kept import answer_beside_the_bot  # noqa: PLC0415  # few ask for those
 
     return answer_beside_the_bot(words[0], asked, missing, config)

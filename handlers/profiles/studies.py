@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # it takes as long to import as a small table to make
     from pathlib import Path
 
 
-def answer_to(study: str, asked: Words, config: "Path | None" = None, load: Load = load_file) -> str:
+def answer_study(study: str, asked: Words, config: "Path | None" = None, load: Load = load_file) -> str:
     """The text of a study; `study` is `top`, `list`, `compare` or `hints`, `config` the settings file for its language.
 
     Raises UsageError and SourceError.
@@ -20,26 +20,14 @@ def answer_to(study: str, asked: Words, config: "Path | None" = None, load: Load
         if len(files) != 1:
             several = Text("error-profile.name-one-profile-not", count=len(files), files=" ".join(files))
             raise UsageError(several if files else Text("error-profile.name-one-profile"), example=EXAMPLE)
-        from bot.pprof.filters import Filters  # noqa: PLC0415  # as `decode.read`
-        from bot.pprof.graph import Trim  # noqa: PLC0415
+        from bot.pprof.graph import Trim  # noqa: PLC0415  # as `decode.read`
         from bot.pprof.top import Options, top  # noqa: PLC0415
 
-        trim = Trim(
-            cum=given.get("cum", False),
-            nodecount=given.get("nodecount", 0),
-            nodefraction=given.get("nodefraction", Trim().nodefraction),
-            lines=given.get("lines", False),
-            inlines=not given.get("noinlines", False),
-            drop_negative=given.get("drop_negative", False),
-        )
-        options = Options(
-            sample_index=given.get("sample_index", ""),
-            unit=given.get("unit") or Options().unit,
-            relative_percentages=given.get("relative_percentages", False),
-            normalize=given.get("normalize", False),
-            trim=trim,
-            filters=Filters(**{name: given[name] for name in FILTERS if name in given}),
-        )
+        rows = {name: given[name] for name in Trim._fields if name in given}
+        trim = Trim(**rows, inlines=not given.get("noinlines"))
+        chosen = {name: given[name] for name in Options._fields if given.get(name)}
+        filters = {name: given[name] for name in FILTERS if name in given}
+        options = Options(**chosen, trim=trim, filters=filters)
         base = given.get("diff_base") or given.get("base")
         profiles = [load(path)[0] for path in (files[0], base) if path]
         return top(*profiles, diff=bool(given.get("diff_base")), options=options)

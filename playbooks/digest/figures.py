@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 from bot.hami.fit.allocated_totals import build_ledger
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.metrics.gpu_usage import MeasuredHolding, held_by
-from bot.hami.nodes.node_state import core_factor, memory_factor, read_plugin_settings, read_registrations
-from bot.hami.nodes.registration import Registration
+from bot.hami.nodes.node_state import core_factor, memory_factor, read_plugin_settings, registered_cards
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.version import Version
-from bot.kube.models import Holder, Node, Pod
+from bot.kube.models import Holder, Pod
 from bot.kube.times import parse_time
 from bot.report import Finding, Gap, Report
 from bot.rows import TypeRow
@@ -49,7 +48,7 @@ def figures_of(reports: Mapping[str, Report], parts: Mapping[str, Any], unseen: 
     return figures
 
 
-def waiting(reports: Mapping[str, Report]) -> tuple[int, int]:
+def pending_counts(reports: Mapping[str, Report]) -> tuple[int, int]:
     """The number of pending pods and of their causes, as `pending` reports them (causes are finer than codes)."""
     report = reports.get("pending")
     return (len(report.typed(PendingRow)), len(report.typed(CauseRow))) if report else (0, 0)
@@ -66,7 +65,7 @@ def _nodes(report: Report, _: Any) -> dict[str, str]:
     """How many nodes have which fault or lock, and which ones, as long as they are few."""
     # One that will be released stands too long.
     locks = [finding for finding in report.findings if finding.code.startswith(_LOCKS)]
-    faults = [finding for finding in bad(report) if finding not in locks]
+    faults = [finding for finding in problems_in(report) if finding not in locks]
     return _on_nodes(faults, "node-faults", "faulty-nodes") | _on_nodes(locks, "locks", "locked-nodes")
 
 
@@ -100,8 +99,7 @@ def _promised(part: Any) -> dict[str, str]:
     settings = read_plugin_settings(part.scene.cluster.seen.config_maps)
     have, promise, cores = Counter[str](), Counter[str](), dict[str, list[float]]()
     for node in part.scene.cluster.capacity.nodes:
-        found = (registration for registration in read_registrations(node) if isinstance(registration, Registration))
-        for card in (card for registration in found for card in registration.cards if card.mode != "mig"):
+        for card in (card for card in registered_cards(node) if card.mode != "mig"):
             cores.setdefault(card.type, []).append(core_factor(card))
             if factor := memory_factor(card, node, settings):
                 have[card.type] += round(card.memory_mib / factor)
@@ -120,7 +118,7 @@ def _quota(report: Report, _: Any) -> dict[str, str]:
 
 
 def _status(report: Report, part: Any) -> dict[str, str]:
-    found = Counter(finding.code for finding in bad(report))
+    found = Counter(finding.code for finding in problems_in(report))
     figures = {f"hami/{code}": str(count) for code, count in found.items()}
     figures |= _restarts("scheduler-restarts", part.scene.install.pods)
     return figures | _restarts("plugin-restarts", part.scene.components.plugin_pods)
@@ -140,7 +138,7 @@ def _restarts(area: str, pods: Sequence[Pod] | Gap) -> dict[str, str]:
     return dict(sorted(counts.items()))
 
 
-def bad(report: Report) -> list[Finding]:
+def problems_in(report: Report) -> list[Finding]:
     """The report's findings that are more than information."""
     return [finding for finding in report.findings if finding.severity != "info"]
 
@@ -157,7 +155,7 @@ _AREAS = {
 """The areas of figures that each question's report fills."""
 
 
-AREA = "idle-GPU-hours"
+IDLE_AREA = "idle-GPU-hours"
 _DAY_S, _HOUR_S = 24 * 3600.0, 3600.0
 
 
@@ -165,7 +163,8 @@ def idle_figures(capacity: Capacity, usage: UsageSeen, version: Version | None, 
     """The figures of GPUs held without use: hours by namespace, the most first, and where pods were not measured."""
     if isinstance(capacity.nodes, Gap) or isinstance(capacity.pods, Gap):
         return {}
-    memory = _memory(capacity.nodes) if usage.usage.containers else {}
+    nodes = capacity.nodes if usage.usage.containers else ()
+    memory = {card.uuid: card.memory_mib for node in nodes for card in registered_cards(node)}
     hours, unmeasured = defaultdict[str, float](float), set[str]()
     for holding in held_by(build_ledger(capacity.pods, version or NEWEST_READ).all(), usage.usage):
         found = _hours(holding, memory, taken_at)
@@ -174,9 +173,9 @@ def idle_figures(capacity: Capacity, usage: UsageSeen, version: Version | None, 
         else:
             hours[holding.holding.namespace] += found
     most = sorted(hours, key=lambda name: (-hours[name], name))
-    figures = {f"{AREA}/{name}": f"{hours[name]:.0f}" for name in most if round(hours[name])}
+    figures = {f"{IDLE_AREA}/{name}": f"{hours[name]:.0f}" for name in most if round(hours[name])}
     if unmeasured:
-        figures[f"gaps/{AREA}"] = f"pods that are not measured: {', '.join(sorted(unmeasured))}"[:200]
+        figures[f"gaps/{IDLE_AREA}"] = f"pods that are not measured: {', '.join(sorted(unmeasured))}"[:200]
     return figures
 
 
@@ -194,16 +193,6 @@ def _hours(held: MeasuredHolding, memory: Mapping[str, int], taken_at: datetime)
     return sum(since[uuid] / _HOUR_S * min(1.0, share.memory_mib / memory[uuid]) for uuid, share in shares.items())
 
 
-def _memory(nodes: Sequence[Node]) -> dict[str, int]:
-    return {
-        card.uuid: card.memory_mib
-        for node in nodes
-        for found in read_registrations(node)
-        if isinstance(found, Registration)
-        for card in found.cards
-    }
-
-
 class FindingOrigin(NamedTuple):
     """A finding, the question that found it, and its place in that question's report."""
 
@@ -216,7 +205,7 @@ def owners_of(about: FindingOrigin, reports: Mapping[str, Report], parts: Mappin
     """The owners of the pods that a finding is about (pending, or on its nodes), with how many; most first."""
     match about.verb:
         case "pending":
-            found = map(owner_of, _of_cause(about.number, reports["pending"], parts["pending"].waiting.pods))
+            found = map(owner_of, _of_cause(about.number, reports["pending"], parts["pending"].scene.waiting.pods))
         case "nodes" | "gpus":
             found = map(owner_of, _on(about.finding.scope.nodes, parts))
         case "quota":

@@ -5,20 +5,26 @@ The digest asks the other questions and reads their reports; it judges nothing b
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
 
-from bot.digest.figures import FigureRow, OwnerRow, split
+from bot.digest.figures import FigureRow, OwnerRow, area_and_what
 from bot.errors import SourceError
-from bot.kube.times import format_time
-from bot.report import SEVERITIES, Finding, Gap, Report, Sheet, Subject, gap, new_report
+from bot.report import SEVERITIES, Finding, Gap, Report, Sheet, Subject, gap
 from bot.texts import Text, clauses, in_english
-from playbooks.digest.figures import AREA, FindingOrigin, bad, figures_of, idle_figures, owners_of, waiting
+from playbooks.digest.figures import (
+    IDLE_AREA,
+    FindingOrigin,
+    figures_of,
+    idle_figures,
+    owners_of,
+    pending_counts,
+    problems_in,
+)
 from playbooks.gather.usage import UsageSeen, gather_usage
-from playbooks.playbook import ALL, Playbook, Sources, find
+from playbooks.playbook import ALL, Playbook, Snapshot, Sources, find
 
 ASKED = ("pending", "nodes", "gpus", "quota", "status")
 FIGURES = Sheet("figures", FigureRow, brief={"area": "area", "what": "what", "value": "value"}, together=3)
@@ -29,11 +35,11 @@ _TOLD = {
     "locks": Text("digest-area.locks"),
     "quotas": Text("digest-area.quotas"),
     "hami": Text("digest-area.hami"),
-    AREA: Text("digest-area.idle-GPU-hours"),
+    IDLE_AREA: Text("digest-area.idle-GPU-hours"),
     "largest-slice-MiB": Text("digest-area.largest-slice-MiB"),
 }
 """The areas of figures that a person reads, with their names; the other areas are only compared."""
-_UNITS = {"quotas": " %", AREA: " h", "largest-slice-MiB": " MiB"}
+_UNITS = {"quotas": " %", IDLE_AREA: " h", "largest-slice-MiB": " MiB"}
 _FIRST = 5
 _WORST = 3
 """The number of findings whose owners the digest names."""
@@ -45,18 +51,15 @@ class Request(NamedTuple):
     all: bool = False
 
 
-class Snapshot(NamedTuple):
+class DigestScene(NamedTuple):
     """The snapshots of the digest's questions by verb (`parts`), or why one could not be answered (`unseen`)."""
 
-    request: Request
-    cluster: str
-    taken_at: datetime
     parts: Mapping[str, Any]
     unseen: Mapping[str, Gap]
     usage: UsageSeen
 
 
-async def gather(wanted: Request, sources: Sources) -> Snapshot:
+async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, DigestScene]:
     """Gathers all the questions of a digest. Raises SourceError when none of them can be answered."""
     found, usage = await asyncio.gather(
         asyncio.gather(*(_gather(verb, sources) for verb in ASKED)), gather_usage(sources)
@@ -68,7 +71,8 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     if not parts:
         raise next(iter(errors.values()))
     unseen = {verb: gap(verb, error.message, error.hint) for verb, error in errors.items()}
-    return Snapshot(wanted, sources.cluster.name, sources.cluster.now(), parts, unseen, usage)
+    scene = DigestScene(parts, unseen, usage)
+    return Snapshot(wanted, sources.cluster.name, sources.cluster.now(), scene)
 
 
 async def _gather(verb: str, sources: Sources) -> Any:
@@ -79,42 +83,41 @@ async def _gather(verb: str, sources: Sources) -> Any:
         return error
 
 
-def diagnose(snapshot: Snapshot) -> Report:
+def diagnose(snapshot: Snapshot[Request, DigestScene]) -> Report:
     """The digest: the figures from each question's report, and all findings, the worst first."""
-    reports = {verb: find(verb).diagnose(part) for verb, part in snapshot.parts.items()}
+    parts, unseen, usage = snapshot.scene
+    reports = {verb: find(verb).diagnose(part) for verb, part in parts.items()}
     ranked = _worst(reports)
     findings = [origin.finding for origin in ranked]
-    figures = figures_of(reports, snapshot.parts, snapshot.unseen) | _idle(snapshot)
+    figures = figures_of(reports, parts, unseen) | _idle(snapshot)
     of_reports = (gap for report in reports.values() for gap in report.gaps)
     owners = (
         OwnerRow(place, *owner, pods)
         for place, entry in enumerate(ranked[:_WORST], 1)
         if entry.finding.severity != "info"
-        for owner, pods in owners_of(entry, reports, snapshot.parts)
+        for owner, pods in owners_of(entry, reports, parts)
     )
-    brief = None if snapshot.request.all else _told(figures)
-    tables = FIGURES.table(_rows(figures), brief=brief), OWNERS.table(owners)
+    tables = FIGURES.table(_rows(figures), brief=_told(figures)), OWNERS.table(owners)
     # What the questions answer where HAMi is not installed: then no node and no pod was judged.
     first = (report.findings[0] for verb, report in reports.items() if verb != "pending")
     absent = next((found.text for found in first if found.code == "hami-not-installed"), "")
-    return new_report(
-        playbook="digest",
-        cluster=snapshot.cluster,
-        taken_at=format_time(snapshot.taken_at),
-        subject=Subject("Cluster", "", snapshot.cluster),
-        verdict=absent or _verdict(reports, snapshot.unseen),
-        findings=findings,
-        tables=tuple(table for table in tables if table.rows),
-        gaps=[*snapshot.unseen.values(), *snapshot.usage.gaps, *of_reports],
+    return snapshot.report(
+        "digest",
+        Subject("Cluster", "", snapshot.cluster),
+        findings,
+        verdict=absent or _verdict(reports, unseen),
+        tables=(table for table in tables if table.rows),
+        gaps=[*unseen.values(), *usage.gaps, *of_reports],
     )
 
 
-def _idle(snapshot: Snapshot) -> dict[str, str]:
-    gpus = snapshot.parts.get("gpus")
+def _idle(snapshot: Snapshot[Request, DigestScene]) -> dict[str, str]:
+    parts, unseen, usage = snapshot.scene
+    gpus = parts.get("gpus")
     if gpus is None:
-        return {f"unseen/{AREA}": in_english(snapshot.unseen["gpus"].text)[:200]}
+        return {f"unseen/{IDLE_AREA}": in_english(unseen["gpus"].text)[:200]}
     world = gpus.scene.cluster
-    return idle_figures(world.capacity, snapshot.usage, world.version, snapshot.taken_at)
+    return idle_figures(world.capacity, usage, world.version, snapshot.taken_at)
 
 
 def _told(figures: Mapping[str, str]) -> Iterator[FigureRow]:
@@ -126,7 +129,7 @@ def _told(figures: Mapping[str, str]) -> Iterator[FigureRow]:
 
 
 def _rows(figures: Mapping[str, str]) -> list[FigureRow]:
-    return [FigureRow(*split(name), value) for name, value in figures.items()]
+    return [FigureRow(*area_and_what(name), value) for name, value in figures.items()]
 
 
 def _worst(reports: Mapping[str, Report]) -> list[FindingOrigin]:
@@ -154,15 +157,15 @@ def _verdict(reports: Mapping[str, Report], unseen: Mapping[str, Gap]) -> Text:
     """That there is none of something follows only where everything was seen."""
     lines: list[Text] = []
     if "pending" in reports:
-        pods, causes = waiting(reports)
+        pods, causes = pending_counts(reports)
         none = Text("digest.waiting-unseen" if reports["pending"].gaps else "digest.waiting-none")
         lines.append(Text("digest.waiting", pods=pods, causes=causes) if pods else none)
     if "nodes" in reports:
-        nodes = {node for finding in bad(reports["nodes"]) for node in finding.scope.nodes}
+        nodes = {node for finding in problems_in(reports["nodes"]) for node in finding.scope.nodes}
         none = Text("digest.faults-unseen" if reports["nodes"].gaps else "digest.faults-none")
         lines.append(Text("digest.faults", nodes=len(nodes)) if nodes else none)
     if "status" in reports:
-        problems = len(bad(reports["status"]))
+        problems = len(problems_in(reports["status"]))
         none = Text("digest.health-unseen" if reports["status"].gaps else "digest.health-none")
         lines.append(Text("digest.health", problems=problems) if problems else none)
     if unseen:

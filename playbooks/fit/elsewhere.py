@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 
+from msgspec import structs
+
 from bot.hami.fit.advice import PlacementChange
 from bot.hami.fit.blockers import Ending
 from bot.hami.pods.request_parsing import asked_resources
@@ -14,7 +16,7 @@ from bot.texts import Prose, Text, clauses, spaced
 from playbooks import quotes
 from playbooks.fit.gpu_words import DEFAULT_NAMESPACE, CardWords, device_of, words_of
 from playbooks.fit.manifest import STANDARD_INPUT, file_of, role_of, rules_on_others
-from playbooks.fit.scene import AskedScene, beside
+from playbooks.fit.scene import AskedScene, other_resources
 from playbooks.quotes import kubectl
 from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.large_request import BY_AFFINITY, loosen
@@ -101,13 +103,13 @@ def not_looked_at(scene: PodScene) -> list[Gap]:
     nothing.
     """
     shared = [resource for resource in _SHARED if effective_request(scene.pod, resource) > 0]
-    asked = ", ".join([*shared, *beside(scene.pod, scene.config)])
+    asked = ", ".join([*shared, *other_resources(scene.pod, scene.config)])
     gaps = [gap(f"free {asked}", Text("gap.taken", what=asked), Text("gap.taken-hint"))] if asked else []
     rules = rules_on_others(scene.pod)
     return gaps + [gap(rule, Text("gap.unjudged-rule"), Text("gap.unjudged-rule-hint")) for rule in rules]
 
 
-def ways(scene: PodScene, names: Sequence[str]) -> list[NextAction]:
+def past_kubernetes(scene: PodScene, names: Sequence[str]) -> list[NextAction]:
     """Steps that let the pod onto nodes HAMi would give it: a looser selection, a smaller request, a toleration."""
     found: list[NextAction] = []
     if (loosened := loosen(scene, names)) is not None:
@@ -160,15 +162,15 @@ def _changed(words: CardWords, change: PlacementChange, factor: int) -> CardWord
     memory = change.amount - change.amount % factor
     match change.what:
         case "memory" if memory:
-            return words._replace(memory_mib=memory, percentage=0)
+            return structs.replace(words, memory_mib=memory, percentage=0)
         case "share" if memory:  # of which the cores are no part
-            return words._replace(memory_mib=memory, percentage=0, cores=None)
+            return structs.replace(words, memory_mib=memory, percentage=0, cores=None)
         case "cores":
-            return words._replace(cores=change.amount)
+            return structs.replace(words, cores=change.amount)
         case "count":
-            return words._replace(cards=change.amount)
+            return structs.replace(words, cards=change.amount)
         case "drop-type":
-            return words._replace(type="")
+            return structs.replace(words, type="")
         case _:
             return None
 

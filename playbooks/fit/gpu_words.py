@@ -3,7 +3,9 @@
 import re
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import NamedTuple
+
+import msgspec
+from msgspec import structs
 
 from bot.errors import UsageError
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Resources
@@ -32,7 +34,7 @@ _LEAST_WITHOUT_UNIT = 100
 _MAX_CARDS = 10_000
 
 
-class CardWords(NamedTuple):
+class CardWords(msgspec.Struct, frozen=True):
     """GPUs as asked for in words: MiB of each, or per cent of each, or (both 0) whole GPUs. `cores` is None where not
     typed.
 
@@ -112,7 +114,7 @@ def _read_of(device: str, of: re.Match[str], typed: str, cores: int | None, kind
         raise UsageError(Text("error-fit.by-number-alone", device=device), example=f"fit {count}x{device}")
     if kind and known is not None and not known.names.use_type:
         raise UsageError(Text("error-fit.hami-reads-no-type", device=device), hint=Text("error-fit.leave-type-out"))
-    return words._replace(text=f"{words.cards}x{device}" + (f":{amount}" if amount else ""), device=device)
+    return structs.replace(words, text=f"{words.cards}x{device}" + (f":{amount}" if amount else ""), device=device)
 
 
 def _count(text: str, words: str) -> int:

@@ -192,7 +192,7 @@ def _template(manifest: Manifest) -> UsageError:
     return UsageError(Text("error-fit.helm-template", path=manifest.path), hint=Text("error-fit.render-it"))
 
 
-class _Place(NamedTuple):
+class _Place(msgspec.Struct, frozen=True):
     """Where the walk is: in which object, and what stands around it.
 
     `named`: the role, where a key or a name says it; `replicas` is None where the cluster decides how many.
@@ -209,7 +209,7 @@ class _Place(NamedTuple):
 
     def times(self, number: int) -> "_Place":
         """So many times what is around."""
-        return self._replace(replicas=None if self.replicas is None else self.replicas * number)
+        return structs.replace(self, replicas=None if self.replicas is None else self.replicas * number)
 
 
 class _Walk:
@@ -239,7 +239,8 @@ class _Walk:
         kind, group = fields.get("kind"), str(fields.get("apiVersion") or "").rpartition("/")[0]
         meta, found = _fields(fields.get("metadata")), False
         kind = kind if isinstance(kind, str) else ""
-        place = around._replace(
+        place = structs.replace(
+            around,
             kind=f"{kind} ({group})" if kind in _BUILT_IN and group not in _OWN_GROUPS else kind,
             name=str(meta.get("name") or str(meta.get("generateName") or "").rstrip("-") or around.name),
             namespace=str(meta.get("namespace") or around.namespace),
@@ -285,7 +286,7 @@ class _Walk:
             elif isinstance(part, list):
                 yield from self._below(cast("object", part), at)
             elif fields:
-                yield from self._within(fields, at._replace(named=name) if isinstance(name, str) else at)
+                yield from self._within(fields, structs.replace(at, named=name) if isinstance(name, str) else at)
 
     def _pod(self, template: Mapping[str, object], at: _Place) -> ManifestPod:
         """The pod as its template has it, with what its object sets for all of its pods."""
@@ -307,13 +308,13 @@ def _counted(fields: dict[str, object], at: _Place) -> _Place:
     numbers = [fields[key] for key in _COUNTS if isinstance(fields.get(key), int)]
     hosts, parallel, most = (fields.get(key) for key in ("numOfHosts", "parallelism", "completions"))
     if numbers and at.replicas is not None:  # of something in which others had theirs it is no multiple
-        at = at._replace(replicas=numbers[0])
+        at = structs.replace(at, replicas=numbers[0])
     if isinstance(parallel, int):  # of a Job; of a workflow it is how many of its steps run at once
         parallel = None if "template" not in fields else min(parallel, most) if isinstance(most, int) else parallel
     if isinstance(least := fields.get("minAvailable"), int):
-        at = at._replace(least=least)
+        at = structs.replace(at, least=least)
     if common := {key: fields[key] for key in _IN_COMMON if key in fields}:
-        at = at._replace(inherited={**at.inherited, **common})
+        at = structs.replace(at, inherited={**at.inherited, **common})
     for number in (parallel, hosts):
         at = at.times(number) if isinstance(number, int) else at
     return at
@@ -326,7 +327,7 @@ def _in_role(key: str, fields: dict[str, object], at: _Place) -> _Place:
         at = at.times(size - 1 if fields.get("leaderTemplate") else size)
     name = _ENDING.sub("", key)
     of_one = at.named and _is_amounts(_fields(_fields(fields[key]).get("resources")))
-    return at if of_one or name.lower() in _NAMELESS else at._replace(named=name)
+    return at if of_one or name.lower() in _NAMELESS else structs.replace(at, named=name)
 
 
 def _is_pod_spec(fields: dict[str, object]) -> bool:

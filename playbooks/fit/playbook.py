@@ -6,7 +6,6 @@ only nodes that pass both.
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime
 from itertools import chain
 from typing import NamedTuple
 
@@ -15,8 +14,7 @@ from msgspec import structs
 
 from bot.errors import SourceError, UsageError
 from bot.kube.models import Pod
-from bot.kube.times import format_time
-from bot.report import Gap, Report, Subject, gap, new_report
+from bot.report import Gap, Report, Subject, gap
 from bot.texts import Prose, Text
 from playbooks.fit import tables
 from playbooks.fit.elsewhere import not_looked_at, replicas_unjudged
@@ -28,7 +26,7 @@ from playbooks.gather.dra import gather_slices
 from playbooks.gather.scheduling import gather_capacity, gather_install, is_absent, times_shown
 from playbooks.gather.subject import EmptyNamespace, gather_deserted
 from playbooks.gather.usage import MeasuredNodes, UsageSeen, gather_usage_of
-from playbooks.playbook import Playbook, Sources
+from playbooks.playbook import Playbook, Snapshot, Sources
 from playbooks.rule import Told, run
 from playbooks.rules.admission.not_found import no_such_namespace
 from playbooks.rules.common.findings import capacity_gaps, fit_gaps
@@ -50,14 +48,11 @@ class Request(NamedTuple):
     namespace: str = ""
 
 
-class Snapshot(NamedTuple):
+class FitScene(NamedTuple):
     """The cluster's GPUs and what is used of them. `deserted` is the namespace that was typed, if it has no pod and no
     quota. `usage` was measured on nodes where pods may hold, without using them, GPUs that the pod needs.
     """
 
-    request: Request
-    cluster: str
-    taken_at: datetime
     world: ClusterScene
     asked: tuple[AskedScene, ...]
     usage: UsageSeen
@@ -93,7 +88,7 @@ def _named(pod: Pod, number: int, namespace: str) -> Pod:
     return structs.replace(pod, metadata=structs.replace(meta, name=name, namespace=within))
 
 
-async def gather(wanted: Request, sources: Sources) -> Snapshot:
+async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, FitScene]:
     """Reads the install and the nodes' GPUs. Raises SourceError when the nodes cannot be read: nothing could fit."""
     cluster = sources.cluster
     install, slices = await asyncio.gather(gather_install(sources), gather_slices(cluster))
@@ -112,7 +107,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     usage = await gather_usage_of(sources, lambda: next(crowded, dict[str, list[str]]()))
     taken_at = cluster.now()
     asked = tuple(scene.measured(MeasuredNodes(usage, taken_at)) for scene in asked)
-    return Snapshot(wanted, cluster.name, taken_at, world, asked, usage, deserted, undecodable)
+    return Snapshot(wanted, cluster.name, taken_at, FitScene(world, asked, usage, deserted, undecodable))
 
 
 def asked_of(wanted: Request, world: ClusterScene, undecodable: Sequence[str] = ()) -> tuple[AskedScene, ...]:
@@ -142,29 +137,29 @@ def asked_of(wanted: Request, world: ClusterScene, undecodable: Sequence[str] = 
     )
 
 
-def diagnose(snapshot: Snapshot) -> Report:
+def diagnose(snapshot: Snapshot[Request, FitScene]) -> Report:
     """The report: a finding per pod; nodes grouped by reason and one by one. No pod is judged if only DRA has GPUs."""
-    wanted, world = snapshot.request, snapshot.world
+    wanted, (world, tried, usage, deserted, undecodable) = snapshot.request, snapshot.scene
     if (without := answer_without_hami("fit", snapshot, world.seen)) is not None:
         return without
-    asked = () if served(world.slices) and is_absent(world.seen) else snapshot.asked
+    asked = () if served(world.slices) and is_absent(world.seen) else tried
     answers = [(scene, run(FIT, scene)) for scene in asked[:_MAX_FINDINGS]]
     findings = [finding for _, told in answers for finding in told.findings]
     findings.sort(key=lambda finding: finding.severity == "info" or finding.code == "unknown-policy")
     findings = [*handed_out_twice(world), *findings, *given_by_claims(world)]
     created = [scene for scene in asked if scene.refused is None and not scene.placed_by]
     searches = [(scene.name, endings(scene, told)) for scene, told in answers]
-    gaps = capacity_gaps(world.seen, world.capacity, snapshot.undecodable)
+    gaps = capacity_gaps(world.seen, world.capacity, undecodable)
     gaps += [found for scene in created for found in (*fit_gaps(scene), *maybe_unknown(scene), *not_looked_at(scene))]
     gaps += [gap("fit", Text("fit.cut-short"), Text("fit.cut-short-hint")) for _, some in searches if not some.complete]
     gaps += replicas_unjudged(created)
-    gaps += [*snapshot.usage.gaps, *([world.slices] if isinstance(world.slices, Gap) else [])]
-    if isinstance(snapshot.deserted, EmptyNamespace):
+    gaps += [*usage.gaps, *([world.slices] if isinstance(world.slices, Gap) else [])]
+    if isinstance(deserted, EmptyNamespace):
         files = dict.fromkeys(map(file_of, wanted.pods))
         typed = words_of(wanted.words, DEFAULT_NAMESPACE) if wanted.words else [w for f in files for w in ("-f", f)]
-        findings.append(no_such_namespace(snapshot.deserted, ("fit", *typed, "-n")))
-    elif snapshot.deserted is not None:
-        gaps.append(snapshot.deserted)
+        findings.append(no_such_namespace(deserted, ("fit", *typed, "-n")))
+    elif deserted is not None:
+        gaps.append(deserted)
     # What is short first: the nodes one by one are for machines. A pod that would be refused is on no node.
     shown = (
         tables.roles(asked),
@@ -175,13 +170,11 @@ def diagnose(snapshot: Snapshot) -> Report:
         tables.quota_effect(created),
         tables.nodes(created),
     )
-    return new_report(
-        playbook="fit",
-        cluster=snapshot.cluster,
-        taken_at=format_time(snapshot.taken_at),
-        subject=_subject(wanted, [scene.pod for scene in snapshot.asked]),
+    return snapshot.report(
+        "fit",
+        _subject(wanted, [scene.pod for scene in tried]),
+        findings,
         verdict=_verdict(asked, answers[0][1]) if asked else findings[0].text,
-        findings=findings,
         tables=[table for table in shown if table.rows or table.title == tables.NODES.title],
         gaps=gaps,
     )

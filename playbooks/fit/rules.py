@@ -5,6 +5,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from msgspec import structs
+
 from bot.finding_codes import Code
 from bot.hami.fit import verdicts
 from bot.hami.fit.advice import PlacementChange, smaller_requests
@@ -22,11 +24,11 @@ from playbooks.fit.scene import (
     AskedScene,
     amounts,
     amounts_by_type,
-    asked_on,
+    asked_memory,
     effects_on_cards,
     is_share,
-    meant,
-    unoffered,
+    nearest_resource,
+    unoffered_resource,
 )
 from playbooks.quotes import kubectl
 from playbooks.rule import Stage, Told, rule
@@ -52,7 +54,7 @@ def denied(scene: AskedScene) -> Iterator[Finding]:
     key = "admission-denied.fit" if refused.by == "webhook" else "admission-denied.fit-api"
     claim = Text(key, pod=scene.name, why=refused.words)
     change = remedy(refused.words) or Text("admission-denied.as-told")
-    whole = scene.card_words and scene.card_words._replace(memory_mib=0, percentage=0, cores=None)
+    whole = scene.card_words and structs.replace(scene.card_words, memory_mib=0, percentage=0, cores=None)
     question = words_of(whole, scene.written.namespace) if whole else ("-f", file_of(scene.written))
     steps = [elsewhere.ask_again(scene.written, change, prose.command("fit", *question))]
     yield finding("admission-denied", claim, scene.confidence, (), proofs_of(scene), severity="warning", actions=steps)
@@ -62,7 +64,7 @@ def denied(scene: AskedScene) -> Iterator[Finding]:
 def of_another(scene: AskedScene) -> Iterator[Finding]:
     """The finding that another scheduler places the pod: HAMi's filter has no part in it."""
     if name := scene.placed_by:
-        claim = Text("fits.of-another", pod=scene.once(called), scheduler=name)
+        claim = Text("fits.of-another", pod=scene.once(pod_in_words), scheduler=name)
         proofs = [elsewhere.of_manifest(scene.pod, "schedulerName", name)]
         yield finding("other-scheduler", claim, scene.confidence, (), proofs, severity="info")
 
@@ -76,7 +78,7 @@ def no_such_device(scene: AskedScene) -> Iterator[Finding]:
     known = {device.word.casefold(): device.word for device in config.devices}
     claim = Text("fits.no-device", device=words.device, devices=prose.names(list(known.values()), len(known)))
     near = difflib.get_close_matches(words.device.casefold(), known, n=1, cutoff=_NEAR)
-    yield _not_found(scene, claim, {known[key]: words._replace(device=known[key]) for key in near})
+    yield _not_found(scene, claim, {known[key]: structs.replace(words, device=known[key]) for key in near})
 
 
 @rule("not-found", reads=("nodes",))
@@ -92,7 +94,7 @@ def no_such_type(scene: AskedScene) -> Iterator[Finding]:
     parts = {part.casefold(): part for kind in types for part in re.split(r"[\s-]+", kind) if part}
     near = difflib.get_close_matches(wanted[0], parts, n=1, cutoff=_NEAR)
     claim = Text("gpus.no-type", type=scene.card_words.type, types=shown)
-    yield _not_found(scene, claim, {parts[key]: scene.card_words._replace(type=parts[key]) for key in near})
+    yield _not_found(scene, claim, {parts[key]: structs.replace(scene.card_words, type=parts[key]) for key in near})
 
 
 def _not_found(scene: AskedScene, claim: Text, near: Mapping[str, CardWords]) -> Finding:
@@ -109,7 +111,7 @@ def _see_gpus() -> NextAction:
 def names_its_node(scene: AskedScene) -> Iterator[Finding]:
     """The finding that the pod names its node itself: whatever GPUs are free, it gets none."""
     if (node := scene.pod.spec.node_name) and scene.request.containers:
-        claim = Text("fits.node-named", pod=scene.once(called), node=node)
+        claim = Text("fits.node-named", pod=scene.once(pod_in_words), node=node)
         proofs = [elsewhere.of_manifest(scene.pod, "nodeName", node)]
         look = kubectl("get", "nodes", "--show-labels")
         instead = elsewhere.ask_again(scene.pod, Text("admission-denied.node"), look)
@@ -119,8 +121,9 @@ def names_its_node(scene: AskedScene) -> Iterator[Finding]:
 @rule("kubernetes-filter", reads=("nodes",))
 def offered_nowhere(scene: AskedScene) -> Iterator[Finding]:
     """The finding that the pod asks for a resource that no node offers: whatever GPUs are free, it gets none."""
-    if resource := unoffered(scene):
-        claim, near = Text("fits.unoffered", pod=scene.once(called), resource=resource), meant(scene, resource)
+    if resource := unoffered_resource(scene):
+        claim = Text("fits.unoffered", pod=scene.once(pod_in_words), resource=resource)
+        near = nearest_resource(scene, resource)
         label = Text("fits.resource-meant" if near else "fits.resource-gone", resource=resource, near=near)
         look = kubectl("get", "nodes", "-o", "jsonpath={.items[*].status.allocatable}")
         instead = elsewhere.ask_again(scene.pod, label, look)
@@ -137,7 +140,7 @@ def cannot_be_told(scene: AskedScene) -> Iterator[Finding]:
     elif not scene.takers:
         why = next((verdict.unknown for verdict in scene.verdicts.values() if verdict.fits is None), None)
     if why is not None:
-        claim = Text("fits.unknown", pod=scene.once(called), why=why)
+        claim = Text("fits.unknown", pod=scene.once(pod_in_words), why=why)
         look = [step(Text("fits.see-nodes"), prose.command("nodes"))]
         yield finding("not-enough-evidence", claim, "suspected", (), proofs_of(scene), severity="warning", actions=look)
 
@@ -183,7 +186,7 @@ def at_creation(scene: AskedScene) -> tuple[Text, Text]:
 def fits(scene: AskedScene) -> Iterator[Finding]:
     """The finding that some nodes would take the pod now."""
     if free := free_nodes(scene):
-        claim = Text("fits.claim", pod=scene.once(called), count=len(free), nodes=prose.names(free))
+        claim = Text("fits.claim", pod=scene.once(pod_in_words), count=len(free), nodes=prose.names(free))
         sure = "suspected" if elsewhere.not_looked_at(scene) else scene.confidence
         yield finding("fits", claim, sure, free, (of_card(scene, free[0]),), severity="info")
 
@@ -196,9 +199,9 @@ def lost(scene: AskedScene) -> Iterator[Finding]:
     takers = scene.takers
     if not takers or any(taker not in scene.obstacles for taker in takers):
         return
-    changes, search = scene.once(ways)
+    changes, search = scene.once(ways_in)
     proofs = (*elsewhere.proofs(scene, takers[0]), of_card(scene, takers[0]), *of_ending(scene, search.found))
-    steps = [*elsewhere.ways(scene, takers), *(as_step(scene, change) for change in changes)]
+    steps = [*elsewhere.past_kubernetes(scene, takers), *(as_step(scene, change) for change in changes)]
     steps = [*steps, *end_others(scene, search.found)] or prose.see_node(takers[0])
     claim = scene.once(lost_in_words)[0]
     yield finding("kubernetes-filter", claim, scene.confidence, takers, proofs, severity="warning", actions=steps)
@@ -213,9 +216,9 @@ def lost_in_words(scene: AskedScene) -> tuple[Text, Text]:
         return Text("fits.lost-short", pod=pod, why=why, count=count, nodes=nodes)
 
     whys = elsewhere.reasons(scene, takers)
-    claim, _ = _told(lambda pod, why: Text("fits.lost", pod=pod, why=why, count=count, nodes=nodes), scene, whys)
-    short, _ = _told(in_short, scene, whys)
-    _, shorter = _told(in_short, scene, elsewhere.reasons(scene, takers, figures=False))
+    claim, _ = _forms(lambda pod, why: Text("fits.lost", pod=pod, why=why, count=count, nodes=nodes), scene, whys)
+    short, _ = _forms(in_short, scene, whys)
+    _, shorter = _forms(in_short, scene, elsewhere.reasons(scene, takers, figures=False))
     return claim, fitting((claim, short, shorter), VERDICT_LIMIT)
 
 
@@ -224,7 +227,7 @@ def fits_nowhere(scene: AskedScene) -> Iterator[Finding]:
     """The finding that no node would take the pod now: too large, over HAMi's quota, or its GPUs are held."""
     if not scene.request.containers or scene.takers:
         return
-    (changes, search), effect = scene.once(ways), None if scene.too_large else scene.once(_only_quota)
+    (changes, search), effect = scene.once(ways_in), None if scene.too_large else scene.once(_only_quota)
     proofs = [*proofs_of(scene, changes[0].node if changes else ""), *of_ending(scene, search.found)]
     code: Code = "impossible-anywhere" if scene.too_large else "fits-nowhere"
     if effect is not None:
@@ -237,14 +240,14 @@ def fits_nowhere(scene: AskedScene) -> Iterator[Finding]:
 def nowhere_in_words(scene: AskedScene) -> tuple[Text, Text]:
     """The claim and the verdict for a pod that no node would take."""
     if scene.too_large:
-        claim = Text("fits-nowhere.never", pod=scene.once(called), why=why_never(scene))
+        claim = Text("fits-nowhere.never", pod=scene.once(pod_in_words), why=why_never(scene))
         return claim, claim
     if (effect := scene.once(_only_quota)) is not None:
         return _over_quota("fit", scene, effect)
     names, count = _judged(scene), len(scene.nodes)
     empty = names and not any(would_if_empty(scene, name) for name in names)
     key = "fits-nowhere.empty" if empty else "fits-nowhere.claim"
-    return _told(lambda pod, why: Text(key, pod=pod, why=why, count=count), scene, why_nowhere(scene))
+    return _forms(lambda pod, why: Text(key, pod=pod, why=why, count=count), scene, why_nowhere(scene))
 
 
 def _no_room(
@@ -305,7 +308,7 @@ def verdict(scene: AskedScene, told: Told) -> Prose:
 
 def endings(scene: AskedScene, told: Told) -> Search:
     """The sets of pods whose end would let the pod in; none where others do not hold what it needs."""
-    return scene.once(ways)[1] if told.ended in (LOST, NOWHERE) else Search()
+    return scene.once(ways_in)[1] if told.ended in (LOST, NOWHERE) else Search()
 
 
 def free_nodes(scene: AskedScene) -> list[str]:
@@ -315,7 +318,7 @@ def free_nodes(scene: AskedScene) -> list[str]:
     return [taker for taker in scene.takers if taker not in scene.obstacles]
 
 
-def called(scene: AskedScene) -> Prose:
+def pod_in_words(scene: AskedScene) -> Prose:
     """The pod's name; of an object with a template, which of its pods; for words, what was understood by them."""
     role = role_of(scene.written)
     if role.kind != "Pod":
@@ -332,7 +335,7 @@ def called(scene: AskedScene) -> Prose:
     return Text("fit.called", words=scene.name, read=read)
 
 
-def ways(scene: AskedScene) -> tuple[Sequence[PlacementChange], Search]:
+def ways_in(scene: AskedScene) -> tuple[Sequence[PlacementChange], Search]:
     """What would let the pod onto a node that Kubernetes leaves it: changes of the request, ends of other pods."""
     names = _judged(scene)
     search = Search() if scene.too_large else pods_to_end(scene.view, names, scene.request, kept=_own_pods(scene))
@@ -360,11 +363,11 @@ def _judged(scene: AskedScene) -> list[str]:
     return [name for name in scene.candidates if sure and not isinstance(scene.view.state(name), Unregistered)]
 
 
-def _told(claim: Callable[[Prose, Prose], Text], scene: AskedScene, whys: Sequence[Prose]) -> tuple[Text, Text]:
+def _forms(claim: Callable[[Prose, Prose], Text], scene: AskedScene, whys: Sequence[Prose]) -> tuple[Text, Text]:
     """The claim, of a pod's name and why, with the first form of the reasons, and with the first that keeps it within a
     verdict's length.
     """
-    names = dict.fromkeys((scene.once(called), scene.name))
+    names = dict.fromkeys((scene.once(pod_in_words), scene.name))
     forms = [claim(name, why) for why in whys or [Text("words.none")] for name in names]
     return forms[0], fitting(forms, VERDICT_LIMIT)
 
@@ -390,10 +393,10 @@ def _over_quota(when: str, scene: AskedScene, effect: Effect) -> tuple[Text, Tex
     values["namespace"] = scene.pod.namespace
     amount = in_short = _amount(effect.asked)
     if is_share(scene, effect):
-        figures = asked_on(scene)
+        figures = asked_memory(scene)
         amount, in_short = amounts_by_type(figures), amounts(figures)
-    claim, _ = _told(lambda pod, why: Text(_OVER_QUOTA[when], pod=pod, why=why, asked=amount, **values), scene, ())
-    _, verdict = _told(lambda pod, why: Text(_OVER_QUOTA[when], pod=pod, why=why, asked=in_short, **values), scene, ())
+    claim, _ = _forms(lambda pod, why: Text(_OVER_QUOTA[when], pod=pod, why=why, asked=amount, **values), scene, ())
+    _, verdict = _forms(lambda pod, why: Text(_OVER_QUOTA[when], pod=pod, why=why, asked=in_short, **values), scene, ())
     return claim, verdict
 
 

@@ -56,7 +56,7 @@ class AskedScene(PodScene, frozen=True, dict=True, eq=False, kw_only=True):
     def obstacles(self) -> dict[str, Obstacle]:
         """The nodes that kube-scheduler itself drops, as far as objects alone tell, and why."""
         found = dict(super().obstacles)
-        for resource in beside(self.pod, self.config):
+        for resource in other_resources(self.pod, self.config):
             asked = effective_request(self.pod, resource)
             for name, node in self.nodes.items():
                 offered = parse_quantity((node.status.allocatable or {}).get(resource, 0))
@@ -97,26 +97,26 @@ def changes(written: Pod, admitted: Pod) -> Iterator[tuple[str, str, str, str]]:
                 yield after.name, resource, str(limits.get(resource, "")), str(amount)
 
 
-def beside(pod: Pod, config: DeviceConfig) -> dict[str, str]:
+def other_resources(pod: Pod, config: DeviceConfig) -> dict[str, str]:
     """The extended resources that the pod asks for and HAMi does not hand out, with the first amount as written."""
     asked = ((name, amount) for name, amount in extended_resources(pod).items() if name not in _PASSED_OVER)
     return {name: amount for name, amount in asked if not config.manages(name) and parse_quantity(amount)}
 
 
-def unoffered(scene: AskedScene) -> str:
+def unoffered_resource(scene: AskedScene) -> str:
     """The first resource beside HAMi's that the pod asks for and no node offers; empty where all are offered."""
     offered = {name for node in scene.nodes.values() for name in node.status.allocatable or {}}
-    return next((name for name in beside(scene.pod, scene.config) if offered and name not in offered), "")
+    return next((name for name in other_resources(scene.pod, scene.config) if offered and name not in offered), "")
 
 
-def meant(scene: AskedScene, resource: str) -> str:
+def nearest_resource(scene: AskedScene, resource: str) -> str:
     """The resource of HAMi or of a node whose name is nearest to `resource`; empty where none is near."""
     known = {name for node in scene.nodes.values() for name in node.status.allocatable or {} if "/" in name}
     known |= {*scene.config.gpus.all, *scene.config.other_resources, *(names.count for names in NAMES)}
     return next(iter(difflib.get_close_matches(resource, sorted(known), n=1, cutoff=0.8)), "")
 
 
-def asked_on(scene: AskedScene) -> dict[int, list[str]]:
+def asked_memory(scene: AskedScene) -> dict[int, list[str]]:
     """The MiB that the whole pod would get, ascending, each with the types of the GPUs on which it would."""
     found: dict[int, set[str]] = {}
     wanted, rules = scene.request.constraints, scene.view.rules
@@ -152,7 +152,7 @@ def effects_on_cards(scene: AskedScene) -> list[Effect]:
     found: list[Effect] = []
     for effect in effects(scene):
         limit, used = effect.of.amount, effect.used
-        figures = asked_on(scene) if is_share(scene, effect) and effect.verdict == "unknown" else {}
+        figures = asked_memory(scene) if is_share(scene, effect) and effect.verdict == "unknown" else {}
         if figures and limit is not None and (used or 0) + min(figures) > limit:
             found.append(effect._replace(verdict="refused"))
         elif figures and limit is not None and used is not None and used + max(figures) <= limit:

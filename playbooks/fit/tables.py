@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from bot.hami.fit.blockers import Ending
 from bot.report import Sheet, Table
 from bot.texts import Prose, Text, listed
 from playbooks.fit.manifest import role_of
-from playbooks.fit.scene import AskedScene, amounts, asked_on, beside, changes, effects_on_cards, is_share
+from playbooks.fit.scene import AskedScene, amounts, asked_memory, changes, effects_on_cards, is_share, other_resources
 from playbooks.rules.capacity.request_amounts import memory
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import other_vendors
@@ -35,7 +37,7 @@ class FitNodeRow(NamedTuple):
     kubernetes: str
 
 
-class RoleRow(NamedTuple):
+class RoleRow(msgspec.Struct, frozen=True):
     """A row for pods that are alike. `replicas` is None for a DaemonSet; `other` are the resources beside HAMi's."""
 
     role: str
@@ -48,7 +50,7 @@ class RoleRow(NamedTuple):
     other: str
 
 
-class RequestRow(NamedTuple):
+class RequestRow(msgspec.Struct, frozen=True):
     """A row for what one container asks of a GPU."""
 
     pod: str
@@ -81,7 +83,7 @@ class EndingRow(NamedTuple):
     oldest_since: str
 
 
-class EffectRow(NamedTuple):
+class EffectRow(msgspec.Struct, frozen=True):
     """A row for what one limit of a quota would hold with the pod counted."""
 
     pod: str
@@ -95,7 +97,7 @@ class EffectRow(NamedTuple):
 
 ROLES = Sheet("roles", RoleRow, names={"gpus_each": "GPUs each"})
 REASONS = Sheet("by reason", ReasonRow)
-REASONS_OF_ONE = Sheet("by reason", ReasonRow, fields=ReasonRow._fields[1:])
+REASONS_OF_ONE = Sheet("by reason", ReasonRow, beside=("pod",))
 NODES = Sheet("nodes", FitNodeRow)
 REQUESTS = Sheet("request as read", RequestRow)
 ADMITTED = Sheet("as admitted", AdmittedRow)
@@ -115,7 +117,7 @@ def roles(scenes: Sequence[AskedScene]) -> Table:
             memory=listed(dict.fromkeys(memory(scene, container) for container in asked)),
             cores=", ".join(dict.fromkeys(f"{container.cores}%" for container in asked if container.cores)),
             min_available=role.least or "",
-            other=", ".join(f"{name}: {amount}" for name, amount in beside(scene.pod, scene.config).items()),
+            other=", ".join(f"{name}: {amount}" for name, amount in other_resources(scene.pod, scene.config).items()),
         )
         for scene in shown
         for role, asked in ((role_of(scene.written), scene.request.containers),)
@@ -217,7 +219,7 @@ def quota_effect(scenes: Iterable[AskedScene]) -> Table:
             effect.key,
             effect.limit,
             used=effect.used,
-            asked=amounts(asked_on(scene), "d") if is_share(scene, effect) else effect.asked,
+            asked=amounts(asked_memory(scene), "d") if is_share(scene, effect) else effect.asked,
             verdict=effect.verdict,
         )
         for scene in scenes

@@ -7,7 +7,6 @@ touched the GPU.
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import NamedTuple
 
 import msgspec
 
@@ -17,21 +16,22 @@ from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.metrics.gpu_usage import IDLE_S, MeasuredHolding, held_by
 from bot.kube.cluster import seen
 from bot.kube.models import NODES, Holder
-from bot.kube.times import format_time, read_duration, roughly
-from bot.report import Finding, Gap, Report, Sheet, Subject, new_report, step
+from bot.kube.times import read_duration, roughly
+from bot.report import Finding, Gap, Sheet, Table, step
 from bot.texts import Prose, Text, sentences
-from playbooks.gather.scheduling import InstallSeen, gather_holders, gather_install
+from playbooks.gather.scheduling import gather_holders, gather_install
 from playbooks.gather.usage import UsageSeen, gather_usage
 from playbooks.playbook import Sources
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.holders import Owner, of_use, owner_of
 from playbooks.rules.common.prose import mib, see_all_nodes
+from playbooks.scenes.cluster import OfInstall
 
 EXAMPLE = "gpus --idle for 2h"
 _MOST_PROVEN = 10
 
 
-class HolderRow(NamedTuple):
+class HolderRow(msgspec.Struct, frozen=True):
     """A row for a pod that holds GPUs, `uuids` with commas between. `idle` is the time since its last kernel, None
     where that is not known.
     """
@@ -61,37 +61,29 @@ HOLDERS = Sheet(
 )
 
 
-class IdleRequest(NamedTuple):
-    """The question for pods without a kernel for `for_s` seconds, on one node or all. `all`: also pods that work."""
+class IdleScene(OfInstall, frozen=True, dict=True, eq=False):
+    """The pods that hold GPUs, and what was measured of them. `node`: the one that was asked about, which exists if
+    `is_there`; empty for all. Pods without a kernel for `idle_s` seconds are idle.
+    """
 
-    for_s: float
     node: str
-    all: bool
-
-
-class IdleSnapshot(msgspec.Struct, frozen=True, dict=True, eq=False):
-    """The pods that hold GPUs, and what was measured of them. `is_there`: the node that was asked about exists."""
-
-    request: IdleRequest
-    cluster: str
+    idle_s: float
     taken_at: datetime
-    install: InstallSeen
     holders: list[Holder]
     usage: UsageSeen
-    is_there: bool = True
+    is_there: bool
 
     @cached_property
     def held(self) -> list[MeasuredHolding]:
         """The holders on the node that was asked about, with their figures."""
-        version = self.install.install.version
-        ledger = build_ledger(self.holders, version.version if version else NEWEST_READ)
-        named = [some for node, some in ledger.by_node.items() if self.request.node in ("", node)]
+        ledger = build_ledger(self.holders, self.version or NEWEST_READ)
+        named = [some for node, some in ledger.by_node.items() if self.node in ("", node)]
         return held_by((holding for some in named for holding in some), self.usage.usage)
 
     @cached_property
     def idle(self) -> list[MeasuredHolding]:
         """The holders without a kernel for as long as was asked, those that hold most first."""
-        found = [held for held in self.held if held.idle_s is not None and held.idle_s >= self.request.for_s]
+        found = [held for held in self.held if held.idle_s is not None and held.idle_s >= self.idle_s]
         return sorted(found, key=lambda held: (-held.holding.amounts[0], -(held.idle_s or 0), held.name))
 
     @cached_property
@@ -101,7 +93,7 @@ class IdleSnapshot(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     @property
     def busy(self) -> list[MeasuredHolding]:
-        return [held for held in self.held if held.idle_s is not None and held.idle_s < self.request.for_s]
+        return [held for held in self.held if held.idle_s is not None and held.idle_s < self.idle_s]
 
 
 def read_for(words: Sequence[str]) -> float:
@@ -114,65 +106,57 @@ def read_for(words: Sequence[str]) -> float:
     return seconds
 
 
-async def gather_idle(wanted: IdleRequest, sources: Sources) -> IdleSnapshot:
+async def gather_idle(node: str, idle_s: float, sources: Sources) -> IdleScene:
     """Reads who holds GPUs and what is measured of them. Raises SourceError when the pods cannot be read."""
     cluster = sources.cluster
     is_there = True
-    if wanted.node:  # where that cannot be read, it is not what was asked
-        named = cluster.list(NODES, fields=f"metadata.name={wanted.node}", metadata_only=True)
+    if node:  # where that cannot be read, it is not what was asked
+        named = cluster.list(NODES, fields=f"metadata.name={node}", metadata_only=True)
         is_there = await seen("nodes", named) != []
     install = await gather_install(sources)
     holders = await seen("pods", gather_holders(cluster, install.install.scheduler_name))
     if isinstance(holders, Gap):
         raise SourceError(holders.text, hint=holders.advice)
     usage = await gather_usage(sources, frozenset(holder.spec.node_name for holder in holders))
-    return IdleSnapshot(wanted, cluster.name, cluster.now(), install, holders=holders, usage=usage, is_there=is_there)
+    return IdleScene(install, node, idle_s, cluster.now(), holders=holders, usage=usage, is_there=is_there)
 
 
-def diagnose_idle(snapshot: IdleSnapshot) -> Report:
-    """The report of idle holders, those that hold most first, then those without figures, then those that work. Its
+def idle_tables(scene: IdleScene) -> tuple[Table, ...]:
+    """The table of idle holders, those that hold most first, then those without figures, then those that work. An
     overview shows only the idle ones, so that nobody else is taken for one.
     """
-    owners = {(pod.namespace, pod.name): owner_of(pod) for pod in snapshot.holders}
-    rows = [_row(holding, owners) for holding in (*snapshot.idle, *snapshot.unknown, *snapshot.busy)]
-    table = HOLDERS.table(rows, brief=None if snapshot.request.all else rows[: len(snapshot.idle)])
-    return new_report(
-        playbook="gpus",
-        cluster=snapshot.cluster,
-        taken_at=format_time(snapshot.taken_at),
-        subject=Subject("Node", "", snapshot.request.node) if snapshot.request.node else Subject("GPUs", "", ""),
-        findings=(_finding(snapshot),),
-        tables=(table,) if rows else (),
-        gaps=(*snapshot.install.gaps, *snapshot.usage.gaps),
-    )
+    owners = {(pod.namespace, pod.name): owner_of(pod) for pod in scene.holders}
+    rows = [_row(holding, owners) for holding in (*scene.idle, *scene.unknown, *scene.busy)]
+    return (HOLDERS.table(rows, brief=rows[: len(scene.idle)]),) if rows else ()
 
 
-def _finding(snapshot: IdleSnapshot) -> Finding:
-    if not snapshot.is_there:
-        claim = Text("gpus.no-node", node=snapshot.request.node)
-        return finding("not-found", claim, "confirmed", (), (), severity="warning", actions=see_all_nodes())
-    idle, unknown = snapshot.idle, snapshot.unknown
+def idle_findings(scene: IdleScene) -> list[Finding]:
+    """The finding of who is idle, or that nobody is, or that there is no such node."""
+    if not scene.is_there:
+        claim = Text("gpus.no-node", node=scene.node)
+        return [finding("not-found", claim, "confirmed", (), (), severity="warning", actions=see_all_nodes())]
+    idle, unknown = scene.idle, scene.unknown
     values = {
         "count": len(idle),
         "memory": mib(sum(holding.holding.amounts[0] for holding in idle)),
-        "time": roughly(snapshot.request.for_s),
+        "time": roughly(scene.idle_s),
         "unknown": len(unknown),
     }
-    if unknown and len(unknown) == len(snapshot.held):
+    if unknown and len(unknown) == len(scene.held):
         claim = Text("idle.untold", **values)
     else:
         left = Text("idle.unknown", **values) if unknown else ""
         claim = sentences(Text("idle.claim" if idle else "idle.none", **values), left)
     if not idle:
-        sure = not unknown and not snapshot.usage.gaps
-        return finding("idle-holder", claim, "confirmed" if sure else "suspected", (), (), severity="info")
+        sure = not unknown and not scene.usage.gaps
+        return [finding("idle-holder", claim, "confirmed" if sure else "suspected", (), (), severity="info")]
     actions = [step(Text("idle.ask", pod=holding.name), "") for holding in idle[:1]]
     proofs = [
-        of_use(holding.last, holding.last.last_kernel, holding.holding.node, snapshot)
+        of_use(holding.last, holding.last.last_kernel, holding.holding.node, scene)
         for holding in idle[:_MOST_PROVEN]
         if holding.last is not None and holding.last.last_kernel is not None
     ]
-    return finding("idle-holder", claim, "confirmed", (), proofs, severity="warning", actions=actions)
+    return [finding("idle-holder", claim, "confirmed", (), proofs, severity="warning", actions=actions)]
 
 
 def _row(holding: MeasuredHolding, owners: dict[tuple[str, str], Owner]) -> HolderRow:

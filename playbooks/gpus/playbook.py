@@ -12,15 +12,14 @@ from bot.errors import SourceError, UsageError
 from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration
 from bot.hami.vendors import BESIDE
-from bot.kube.times import format_time
-from bot.report import Gap, NameList, Report, Sheet, Subject, Table, Uuid, gap, new_report
+from bot.report import Gap, NameList, Report, Sheet, Subject, Table, Uuid, gap
 from bot.rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
 from bot.texts import Text, in_english
 from playbooks.gather.dra import gather_slices
 from playbooks.gather.scheduler_process import gather_memory, with_ghosts
 from playbooks.gather.scheduling import gather_capacity, gather_install, times_shown
 from playbooks.gpus.idle import EXAMPLE as IDLE_EXAMPLE
-from playbooks.gpus.idle import IdleRequest, IdleSnapshot, diagnose_idle, gather_idle, read_for
+from playbooks.gpus.idle import IdleScene, gather_idle, idle_findings, idle_tables, read_for
 from playbooks.judgement.gpus import GPUS, NOTHING
 from playbooks.playbook import ALL, Playbook, Snapshot, Sources
 from playbooks.rule import run
@@ -34,7 +33,7 @@ CARDS = Sheet(
     "cards",
     GpuRow,
     names={"memory_counted": "HAMi counts"},
-    fields=GpuRow._fields[:-2],
+    beside=("noun", "divided"),
     brief={
         "node": "node",
         "card": "GPU",
@@ -69,12 +68,14 @@ _MOST_ROWS = 12
 class Request(NamedTuple):
     """Which GPUs: all, those of one node, or those whose type holds a text in any case (as HAMi matches types).
 
-    `all`: everything instead of an overview.
+    `idle_s`: not the GPUs, but the pods that launched no kernel on theirs for so many seconds. `all`: everything
+    instead of an overview, so also pods that work.
     """
 
     node: str
     type: str
     all: bool
+    idle_s: float | None = None
 
 
 def request(
@@ -83,7 +84,7 @@ def request(
     all: bool = False,  # noqa: A002, FBT001, FBT002  # the same
     idle: bool = False,  # noqa: FBT001, FBT002  # the same
     words: Sequence[str] = (),
-) -> Request | IdleRequest:
+) -> Request:
     """The question as typed: about GPUs, or about who holds them without use. Raises UsageError."""
     named = [*words[:1]] if words and words[0] != "for" else []
     since = words[len(named) :]
@@ -93,14 +94,14 @@ def request(
     if since and not idle:
         said = repr(" ".join(since))
         raise UsageError(Text("error-gpus.gpus-does-not-understand", words=said), example=IDLE_EXAMPLE)
-    return IdleRequest(read_for(since), node, all) if idle else Request(node, type.strip(), all)
+    return Request(node, type.strip(), all, read_for(since) if idle else None)
 
 
-async def gather(wanted: Request | IdleRequest, sources: Sources) -> Snapshot[Request, GpusScene] | IdleSnapshot:
+async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, GpusScene | IdleScene]:
     """Reads the install and the nodes' GPUs, or the idle holders. Raises SourceError when the nodes cannot be read."""
-    if isinstance(wanted, IdleRequest):
-        return await gather_idle(wanted, sources)
     cluster = sources.cluster
+    if wanted.idle_s is not None:
+        return Snapshot(wanted, cluster.name, cluster.now(), await gather_idle(wanted.node, wanted.idle_s, sources))
     install = await gather_install(sources)
     capacity, process, slices = await asyncio.gather(
         gather_capacity(cluster, install.install, ""),
@@ -117,24 +118,23 @@ async def gather(wanted: Request | IdleRequest, sources: Sources) -> Snapshot[Re
     return Snapshot(wanted, cluster.name, cluster.now(), scene)
 
 
-def diagnose(snapshot: Snapshot[Request, GpusScene] | IdleSnapshot) -> Report:
+def diagnose(snapshot: Snapshot[Request, GpusScene | IdleScene]) -> Report:
     """The report: totals and the largest free slice, then what is stranded or not registered; or the idle holders."""
-    seen = snapshot.install if isinstance(snapshot, IdleSnapshot) else snapshot.scene.cluster.seen
+    scene = snapshot.scene
+    seen = scene.seen if isinstance(scene, IdleScene) else scene.cluster.seen
     if (without := answer_without_hami("gpus", snapshot, seen)) is not None:
         return without
-    if isinstance(snapshot, IdleSnapshot):
-        return diagnose_idle(snapshot)
-    scene, wanted, world = snapshot.scene, snapshot.request, snapshot.scene.cluster
-    findings = run(GPUS, scene).findings or run(NOTHING, scene).findings
-    return new_report(
-        playbook="gpus",
-        cluster=snapshot.cluster,
-        taken_at=format_time(snapshot.taken_at),
-        subject=Subject("Node", "", scene.node) if scene.node else Subject("GPUs", "", scene.type),
-        findings=findings,
-        tables=_tables(scene, all_rows=wanted.all) if scene.cards else (),
+    about = Subject("Node", "", scene.node) if scene.node else Subject("GPUs", "", snapshot.request.type)
+    if isinstance(scene, IdleScene):
+        gaps = (*scene.seen.gaps, *scene.usage.gaps)
+        return snapshot.report("gpus", about, idle_findings(scene), tables=idle_tables(scene), gaps=gaps)
+    return snapshot.report(
+        "gpus",
+        about,
+        run(GPUS, scene).findings or run(NOTHING, scene).findings,
+        tables=_tables(scene) if scene.cards else (),
         gaps=_gaps(scene),
-        noun=world.config.noun_for(card.card.type for card in scene.cards),
+        noun=scene.cluster.config.noun_for(card.card.type for card in scene.cards),
     )
 
 
@@ -155,19 +155,15 @@ def _gaps(scene: GpusScene) -> list[Gap]:
     return gaps + ([scene.slices] if isinstance(scene.slices, Gap) else [])
 
 
-def _tables(scene: GpusScene, *, all_rows: bool) -> tuple[Table, ...]:
+def _tables(scene: GpusScene) -> tuple[Table, ...]:
     """The first is what is shown where there is little room: of one node its cards, else the totals."""
     process, ledger = scene.cluster.process, scene.cluster.views[-1].ledger
     counted = differing(process, ledger)
     types = _types(scene.registered)
     rows = [_card_row(card, counted.get((card.node, card.card.uuid))) for card in scene.cards]
-    if all_rows:
-        tables = TYPES.table(types), CARDS.table(rows)
-    else:
-        brief = rows if scene.node else _alike(filter(_is_notable, rows))
-        tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=brief[:_MOST_ROWS])
-    counts = ledger_table(process, ledger, scene.names, brief=not all_rows)
-    return (*(tables[::-1] if scene.node else tables), *counts)
+    brief = rows if scene.node else _alike(filter(_is_notable, rows))
+    tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=brief[:_MOST_ROWS])
+    return (*(tables[::-1] if scene.node else tables), *ledger_table(process, ledger, scene.names))
 
 
 def _is_notable(row: GpuRow) -> bool:

@@ -9,8 +9,7 @@ from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.scheduler_logs.scheduling_latency import Growth, LatencyStage
 from bot.kube.cluster import seen
 from bot.kube.models import EVENTS
-from bot.kube.times import format_time
-from bot.report import Gap, Report, Sheet, Subject, new_report
+from bot.report import Gap, Report, Sheet, Subject
 from bot.rows import StageRow
 from playbooks.gather.latency import gather_latency
 from playbooks.gather.scheduling import gather_install, nothing_read
@@ -52,7 +51,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, Latency
 
 def diagnose(snapshot: Snapshot[Request, LatencyScene]) -> Report:
     """The report: the stage that takes the most time and why; a row for each stage, then the slowest pods."""
-    scene, overview = snapshot.scene, not snapshot.request.all
+    scene = snapshot.scene
     if (without := answer_without_hami("latency", snapshot, scene.seen)) is not None:
         return without
     stages, latency = scene.stages, scene.latency
@@ -78,19 +77,17 @@ def diagnose(snapshot: Snapshot[Request, LatencyScene]) -> Report:
         CountRow("new GPU pods of HAMi's scheduler", len(latency.lives)),
         CountRow("of the new ones pending", len(latency.pending)),
     ]
-    tables = [LATENCY.table(rows, brief=rows if overview else None)] if latency.lives else []
-    tables += [PODS.table(slowest, brief=slowest[:_SHOWN_PODS] if overview else None)] if slowest else []
+    tables = [LATENCY.table(rows, brief=rows)] if latency.lives else []
+    tables += [PODS.table(slowest, brief=slowest[:_SHOWN_PODS])] if slowest else []
     grown = scene.growths
     known = [row for row in grown if row.each_ms is not None]
-    tables += [GROWTH.table(grown, brief=known if overview and known else None)] if grown else []
-    return new_report(
-        playbook="latency",
-        cluster=snapshot.cluster,
-        taken_at=format_time(snapshot.taken_at),
-        subject=Subject("Cluster", "", ""),
+    tables += [GROWTH.table(grown, brief=known or None)] if grown else []
+    return snapshot.report(
+        "latency",
+        Subject("Cluster", "", ""),
+        findings,
         verdict=head(scene, scene.top) if scene.top and findings[0].code == "scheduling-latency" else findings[0].text,
-        findings=findings,
-        tables=(*tables, COUNTS.table(counts, brief=counts if overview and not known else None)),
+        tables=(*tables, COUNTS.table(counts, brief=None if known else counts)),
         gaps=[*scene.gaps, *([scene.events] if isinstance(scene.events, Gap) else []), *unseen_moments(latency)],
     )
 

@@ -12,10 +12,11 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import click
+import msgspec
+from msgspec import structs
 
 from bot.errors import SourceError, Unusable, UsageError
-from bot.hami.nodes.node_state import read_registrations
-from bot.hami.nodes.registration import Registration
+from bot.hami.nodes.node_state import registered_cards
 from bot.hami.pods.allocations import waits
 from bot.hami.scheduler_logs.filter_runs import ALLOCATING, CARD_CODES, CARD_TRIED, Cycle
 from bot.hami.scheduler_logs.log_lines import LogLine, read_line
@@ -23,7 +24,7 @@ from bot.hami.scheduler_logs.scheduling_events import LOG_TEXTS
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, Node, Pod
 from bot.kube.times import format_time
-from bot.report import Gap, Report, Sheet, Subject, Table, gap, new_report
+from bot.report import Gap, Report, Sheet, Subject, Table, gap
 from bot.texts import Text
 from playbooks.gather.pods import gather_waiting_pod
 from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, gather_scheduler_logs
@@ -31,15 +32,14 @@ from playbooks.gather.scheduler_process import gather_panics
 from playbooks.gather.scheduling import gather_install, install_unread, nothing_read
 from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_subject, resolve
 from playbooks.judgement.waiting import judge
-from playbooks.logs.refusals import RefusalsScene, gather_refusals, report_of
+from playbooks.logs.refusals import REFUSALS, RefusalsScene, gather_refusals, refusal_tables
 from playbooks.logs.rules import LOGS_RULES, SLACK, UNSAID, LogsScene
-from playbooks.playbook import SINCE, Playbook, Sources, read_since
+from playbooks.playbook import SINCE, Playbook, Snapshot, Sources, read_since
 from playbooks.rule import run
 from playbooks.rules.common.findings import scene_gaps
 from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.rules.waiting.panics import Logged, PodLog, newest_time
 from playbooks.rules.waiting.volcano import pod_group
-from playbooks.scenes.waiting_pod import PodScene
 
 _ABOUT_CARDS = re.compile("|".join(f'"{re.escape(text)}"' for text in sorted({*CARD_CODES, *LOG_TEXTS})))
 
@@ -54,18 +54,6 @@ class Request(NamedTuple):
     words: str
 
 
-class Snapshot(NamedTuple):
-    """What was read of a pod's logs. `waiting` is the scene that `why` judges a pending pod by."""
-
-    cluster: str
-    scene: LogsScene
-    waiting: PodScene | None
-
-    @property
-    def taken_at(self) -> datetime:
-        return self.scene.taken_at
-
-
 def request(pod: str = "", namespace: str = "", since: str = "1h", failed: bool = False) -> Request:  # noqa: FBT001, FBT002  # the option's name
     """The question as typed. Raises UsageError for a time that cannot be read, or for a pod with --failed."""
     if failed and pod:
@@ -73,11 +61,12 @@ def request(pod: str = "", namespace: str = "", since: str = "1h", failed: bool 
     return Request(parse_subject(pod, namespace) if pod else None, read_since(since), since.strip())
 
 
-async def gather(wanted: Request, sources: Sources) -> Snapshot | RefusalsScene:
+async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, LogsScene | RefusalsScene]:
     """Finds HAMi and the pod, then reads the logs; the nodes only where a line names a GPU. Raises Unusable."""
     cluster, about = sources.cluster, wanted.subject
     if about is None:
-        return await gather_refusals(sources, wanted.since, wanted.words)
+        refusals = await gather_refusals(sources, wanted.since, wanted.words)
+        return Snapshot(wanted, cluster.name, refusals.taken_at, refusals)
     subject, install = await asyncio.gather(_subject(cluster, about), gather_install(sources))
     name = subject.pod.name if isinstance(subject, FoundPod) else about.name
     logs, (panics, _) = await asyncio.gather(
@@ -102,9 +91,9 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot | RefusalsScene:
         nodes=nodes,
         undecodable=tuple(cluster.undecodable),
     )
-    pod = scene.pod
-    waiting = await gather_waiting_pod(pod, sources, pod_group(pod)) if pod is not None and waits(pod) else None
-    return Snapshot(cluster.name, scene, waiting)
+    if (pod := scene.pod) is not None and waits(pod):
+        scene = structs.replace(scene, waiting=await gather_waiting_pod(pod, sources, pod_group(pod)))
+    return Snapshot(wanted, cluster.name, scene.taken_at, scene)
 
 
 async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod | Gap:
@@ -116,31 +105,27 @@ async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | Absen
         return gap("pod", error.message, error.hint)
 
 
-def diagnose(snapshot: Snapshot | RefusalsScene) -> Report:
+def diagnose(snapshot: Snapshot[Request, LogsScene | RefusalsScene]) -> Report:
     """The report: why the pod is pending, as `why` says it; the newest run, kube-scheduler's words, the log levels."""
-    if isinstance(snapshot, RefusalsScene):
-        return report_of(snapshot)
     scene = snapshot.scene
     if (without := answer_without_hami("logs", snapshot, scene.seen)) is not None:
         return without
+    if isinstance(scene, RefusalsScene):
+        findings = run(REFUSALS, scene).findings
+        verdict, tables = scene.verdict or findings[0].text, refusal_tables(scene)
+        about = Subject("Cluster", "", "")
+        return snapshot.report("logs", about, findings, verdict=verdict, tables=tables, gaps=scene.gaps)
     pod, about = scene.pod, scene.about
     nodes = () if isinstance(scene.nodes, Gap) else scene.nodes
     tables, left = tables_of(scene.logged, nodes, pod, scene.taken_at)
     gaps = [*_gaps(scene)]
     gaps += [gap(title, Text("logs.left-out", count=count), Text("logs.shorter")) for title, count in left if count]
     found = run(LOGS_RULES, scene).findings
-    cause = judge(snapshot.waiting).findings[0] if snapshot.waiting else None
-    gaps += scene_gaps(snapshot.waiting.cluster, ()) if snapshot.waiting else []
+    cause = judge(scene.waiting).findings[0] if scene.waiting else None
+    gaps += scene_gaps(scene.waiting.cluster, ()) if scene.waiting else []
     leads = [cause] if cause is not None and cause.code not in ("not-enough-evidence", found[0].code) else []
-    return new_report(
-        playbook="logs",
-        cluster=snapshot.cluster,
-        taken_at=format_time(scene.taken_at),
-        subject=Subject("Pod", about.namespace, about.name),
-        findings=[*leads, *found],
-        tables=tables,
-        gaps=gaps,
-    )
+    subject = Subject("Pod", about.namespace, about.name)
+    return snapshot.report("logs", subject, [*leads, *found], tables=tables, gaps=gaps)
 
 
 # --------------------------------------------------------------------------------------------------------- gaps
@@ -190,7 +175,7 @@ def _gaps_of(scene: LogsScene, log: PodLog) -> Iterator[Gap]:
 # ------------------------------------------------------------------------------------------------------- tables
 
 
-class RunRow(NamedTuple):
+class RunRow(msgspec.Struct, frozen=True):
     """A row for what a filter run, or several alike, said of a node or a GPU."""
 
     run: str
@@ -257,8 +242,7 @@ def tables_of(
     """The tables of a pod's logs that have rows, and the number of rows left out, by table title."""
     known: dict[str, str] = {}  # the node of each registered card; none for a UUID that several nodes register
     for node in nodes:
-        found = (each for each in read_registrations(node) if isinstance(each, Registration))
-        for card in (card for registration in found for card in registration.cards):
+        for card in registered_cards(node):
             known[card.uuid] = "" if known.get(card.uuid, node.name) != node.name else node.name
     rows, rows_left = _run_rows(logged, known, pod)
     lines, lines_left = _line_rows(logged)

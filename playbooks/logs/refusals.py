@@ -15,17 +15,15 @@ from bot.hami.scheduler_logs.filter_runs import Cycle, rebuild
 from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, NODE_UNFIT, LogLine, parse_line, pod_key_of
 from bot.hami.scheduler_logs.scheduling_events import REASONS, finding_code
 from bot.kube.models import Pod
-from bot.kube.times import format_time
-from bot.report import Finding, FirstNames, Gap, Report, Sheet, Subject, new_report, step
+from bot.report import Finding, FirstNames, Gap, Sheet, Table, step
 from bot.texts import Prose, Text, listed
 from playbooks import quotes
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduling import gather_install, install_unread, nothing_read
 from playbooks.playbook import Sources
-from playbooks.rule import Stage, rule, run
+from playbooks.rule import Stage, rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.scenes.cluster import OfInstall
 
 _NEEDLES = ("FilteringFailed", "BindingFailed", "FilteringSucceed", *FILTER_STARTS, *NODE_UNFIT)
@@ -82,7 +80,6 @@ class RefusedPod(NamedTuple):
 class RefusalsScene(OfInstall, frozen=True, dict=True, eq=False):
     """The lines of the extenders' logs about filter runs; `words` is how far back they go, as typed."""
 
-    cluster: str
     log: ExtenderLines
     words: str
     taken_at: datetime
@@ -100,6 +97,22 @@ class RefusalsScene(OfInstall, frozen=True, dict=True, eq=False):
         found = (_refused(pod, rebuild(some), source[pod]) for pod, some in lines.items())
         at = ((pod, pod.cycle.at) for pod in filter(None, found))
         return [pod for pod, _ in sorted(at, key=lambda each: each[1].timestamp() if each[1] else 0.0, reverse=True)]
+
+    @cached_property
+    def by_reason(self) -> list[tuple[str, list[RefusedPod], list[str]]]:
+        """Each reason, that of the most pods first, with its pods and its nodes."""
+        counted = Counter(reason for pod in self.refused for reason in pod.reasons).most_common()
+        of = [(reason, [pod for pod in self.refused if reason in pod.reasons]) for reason, _ in counted]
+        return [(reason, pods, _sorted(pod.reasons[reason] for pod in pods)) for reason, pods in of]
+
+    @property
+    def verdict(self) -> Text | None:
+        """How many pods were refused, and most of them why; None where none was."""
+        if not self.by_reason:
+            return None
+        (reason, pods, _), *_others = self.by_reason
+        values = {"total": len(self.refused), "since": self.words, "count": len(pods)}
+        return Text("refusals.verdict", reason=_shown(reason), **values)
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -123,14 +136,14 @@ async def gather_refusals(sources: Sources, since: timedelta, words: str) -> Ref
         raise nothing_read(install.gaps[0])
     seconds = max(1, int(since.total_seconds()))
     log = await gather_extender_lines(sources.cluster, install.install, _NEEDLES, _LIMIT_BYTES, seconds)
-    return RefusalsScene(install, sources.cluster.name, log, words, sources.cluster.now())
+    return RefusalsScene(install, log, words, sources.cluster.now())
 
 
 @rule("binding-failed", *_CODES)
 def newest_refusals(scene: RefusalsScene) -> Iterator[Finding]:
     """A finding for each reason in the pods' newest filter runs, that of the most pods first."""
     sure = "suspected" if scene.log.gaps else "confirmed"
-    for reason, some, nodes in _by_reason(scene)[:_MOST]:
+    for reason, some, nodes in scene.by_reason[:_MOST]:
         newest = some[0]
         values = {"reason": _shown(reason), "count": len(some), "nodes": len(nodes), "pod": newest.pod}
         key = "refusals.on-nodes" if nodes else "refusals.reason"
@@ -156,40 +169,18 @@ def _shown(reason: str) -> Prose:
     return reason or Text("refusals.unsaid")
 
 
-def _by_reason(scene: RefusalsScene) -> list[tuple[str, list[RefusedPod], list[str]]]:
-    """Each reason, that of the most pods first, with its pods and its nodes."""
-    counted = Counter(reason for pod in scene.refused for reason in pod.reasons).most_common()
-    of = [(reason, [pod for pod in scene.refused if reason in pod.reasons]) for reason, _ in counted]
-    return [(reason, pods, _sorted(pod.reasons[reason] for pod in pods)) for reason, pods in of]
-
-
 def _sorted(names: Iterable[list[str]]) -> list[str]:
     return sorted(set(filter(None, chain.from_iterable(names))))
 
 
-def report_of(scene: RefusalsScene) -> Report:
-    """The report of refused pods: a table of reasons, then one of pods, the newest first."""
-    if (without := answer_without_hami("logs", scene, scene.seen)) is not None:
-        return without
-    findings, by_reason = run(REFUSALS, scene).findings, _by_reason(scene)
+def refusal_tables(scene: RefusalsScene) -> tuple[Table, ...]:
+    """The table of reasons, then that of pods, the newest first; none where no pod was refused."""
     rows = [
         RefusalRow(_shown(reason), len(some), FirstNames(tuple(nodes)), some[0].cycle.at, some[0].pod)
-        for reason, some, nodes in by_reason
+        for reason, some, nodes in scene.by_reason
     ]
     of_pods = ((pod, FirstNames(tuple(_sorted(pod.reasons.values())))) for pod in scene.refused)
     pods = [
         RefusedRow(pod.pod, listed(map(_shown, pod.reasons)), nodes, pod.runs, pod.cycle.at) for pod, nodes in of_pods
     ]
-    total, first = len(scene.refused), by_reason[0] if by_reason else None
-    values = {"total": total, "since": scene.words}
-    verdict = Text("refusals.verdict", reason=_shown(first[0]), count=len(first[1]), **values) if first else None
-    return new_report(
-        playbook="logs",
-        cluster=scene.cluster,
-        taken_at=format_time(scene.taken_at),
-        subject=Subject("Cluster", "", ""),
-        verdict=verdict or findings[0].text,
-        findings=findings,
-        tables=(BY_REASON.table(rows, brief=rows), BY_POD.table(pods, brief=pods)) if rows else (),
-        gaps=scene.gaps,
-    )
+    return (BY_REASON.table(rows, brief=rows), BY_POD.table(pods, brief=pods)) if rows else ()

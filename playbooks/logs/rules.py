@@ -33,6 +33,7 @@ from playbooks.rules.waiting.panics import (
     read_logs,
 )
 from playbooks.scenes.cluster import OfInstall
+from playbooks.scenes.waiting_pod import PodScene
 
 NODE_VERDICTS, CARD_FIGURES = 4, 5
 """The verbosities from which HAMi logs its verdict on each node, and each GPU's figures [pkg/scheduler/score.go,
@@ -49,7 +50,8 @@ _IN_SECONDS = 120
 class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
     """The schedulers' logs of a pod, and what is known of the pod. `nodes` is empty where no line is about a GPU.
 
-    `since` is how far back, `words` the same as typed; `as_of` the moment to count back from.
+    `since` is how far back, `words` the same as typed; `as_of` the moment to count back from. `waiting` is the scene
+    that `why` judges a pending pod by.
     """
 
     wanted: SubjectRequest
@@ -62,6 +64,7 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
     panics: tuple[PanicLog, ...]
     nodes: Sequence[Node] | Gap
     undecodable: tuple[str, ...]
+    waiting: PodScene | None = None
 
     @property
     def pod(self) -> Pod | None:
@@ -157,10 +160,10 @@ def _passed(scene: LogsScene, run: RunInLog, code: Code, claim: Text, *, leads: 
     cycle = run.cycle
     proofs = [_line(scene, run.log, line) for line in (cycle.outcome, cycle.choice, cycle.start) if line]
     nodes = [cycle.chosen] if cycle.chosen else []
-    return _told(scene, code, claim, nodes, proofs, sure=not cycle.mixed, leads=leads)
+    return _finding(scene, code, claim, nodes, proofs, sure=not cycle.mixed, leads=leads)
 
 
-def _told(
+def _finding(
     scene: LogsScene,
     code: Code,
     claim: Text,
@@ -196,7 +199,7 @@ def _refused(scene: LogsScene, run: RunInLog, reasons: dict[str, list[str]]) -> 
     for (code, nodes), claim in zip(reasons.items(), claims, strict=True):
         proof = cycle.proof_of(code)
         proofs = [_line(scene, run.log, line) for line in (proof, None if found else cycle.none_fit) if line]
-        refusal = _told(scene, finding_code(code), claim, nodes, proofs, sure=not cycle.mixed, leads=not found)
+        refusal = _finding(scene, finding_code(code), claim, nodes, proofs, sure=not cycle.mixed, leads=not found)
         # Codes of refusal family share a finding: the first speaks for it.
         found.setdefault(refusal.code, refusal)
     return list(found.values())
@@ -218,17 +221,17 @@ def _unexplained(scene: LogsScene, run: RunInLog) -> list[Finding]:
         whole = 0 < cycle.cards_tried <= len(cycle.cards)
         proofs = [*([_line(scene, run.log, proof)] if (proof := cycle.proof_of(code)) else []), *proofs]
         sure = whole and not cycle.mixed
-        return [_told(scene, finding_code(code if whole else ""), claim, nodes, proofs, sure=sure)]
+        return [_finding(scene, finding_code(code if whole else ""), claim, nodes, proofs, sure=sure)]
     earlier = statement is None or (statement.line.at and cycle.at and statement.line.at < cycle.at)
     if statement is not None and statement.said.by_hami and not earlier:
         reasons = sorted(statement.said.by_hami, key=lambda reason: -reason.nodes)
         proofs = [_line(scene, statement.log, statement.line), *proofs]
         claim = Text("logs.summed", reasons=_with_nodes(reasons), **counts)
-        return [_told(scene, finding_code(reasons[0].cards[0].code), claim, nodes, proofs, sure=not cycle.mixed)]
+        return [_finding(scene, finding_code(reasons[0].cards[0].code), claim, nodes, proofs, sure=not cycle.mixed)]
     proofs = proofs or [_line(scene, run.log, line) for line in cycle.lines[:1]]
     key = "logs.unsaid" if refused or cycle.none_fit else "logs.no-verdict"
     claim = Text(key, refused=refused, **counts)
-    return [_told(scene, "node-unfit-pod", claim, nodes, proofs, sure=False)]
+    return [_finding(scene, "node-unfit-pod", claim, nodes, proofs, sure=False)]
 
 
 def _with_nodes(reasons: Sequence[NodesReason]) -> str:
@@ -255,7 +258,7 @@ def by_kubernetes(scene: LogsScene) -> list[Finding]:
     dropped = sum(reason.nodes for reason in reasons)
     claim = Text("logs.kubernetes", pod=scene.called, dropped=dropped, total=total, reasons=_with_nodes(reasons))
     proofs = [_line(scene, statement.log, statement.line)]
-    return [_told(scene, "kubernetes-filter", claim, (), proofs, leads=dropped == total)]
+    return [_finding(scene, "kubernetes-filter", claim, (), proofs, leads=dropped == total)]
 
 
 @rule("not-enough-evidence", "not-found", "not-in-log")

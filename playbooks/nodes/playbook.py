@@ -13,8 +13,7 @@ from bot.hami.nodes.node_state import SWEPT_NODES, called_on
 from bot.hami.nodes.registration import Registration
 from bot.kube.cluster import seen
 from bot.kube.models import NODES
-from bot.kube.times import format_time
-from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, Report, Subject, Table, new_report, step
+from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, Report, Subject, Table, step
 from bot.texts import Prose, Text, fitting, sentences
 from playbooks import quotes
 from playbooks.gather.dra import gather_slices
@@ -90,13 +89,11 @@ def diagnose(snapshot: Snapshot[Request, NodesScene]) -> Report:
     results = [*handed_out_twice(scene), *judged.findings, *_healthy(scene, judged), *given_by_claims(scene)]
     results = results or [_nothing_there(scene)]
     findings = sorted(results, key=lambda finding: finding.severity == "info")
-    return new_report(
-        playbook="nodes",
-        cluster=snapshot.cluster,
-        taken_at=format_time(snapshot.taken_at),
-        subject=Subject("Node", "", wanted.node) if wanted.node else Subject("Nodes", "", ""),
+    return snapshot.report(
+        "nodes",
+        Subject("Node", "", wanted.node) if wanted.node else Subject("Nodes", "", ""),
+        findings,
         verdict=_verdict(judged, findings, of_one=bool(wanted.node)),
-        findings=findings,
         tables=_tables(wanted, scene, judged),
         gaps=scene.once(gaps_of),
         noun=called_on(asked, scene.config),

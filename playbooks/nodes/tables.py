@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from bot.finding_codes import Code
 from bot.hami.nodes.cards import Card
 from bot.hami.nodes.node_lock import LockState
@@ -20,7 +22,7 @@ from playbooks.rules.nodes.faults import locks_of, other_handshake
 from playbooks.scenes.nodes import NodeScene, NodesScene
 
 
-class NodeRow(NamedTuple):
+class NodeRow(msgspec.Struct, frozen=True):
     """A row for a node, its problems the worst first. A value that does not apply, or is not known, is empty."""
 
     node: str
@@ -50,7 +52,7 @@ class AboutRow(NamedTuple):
     value: str
 
 
-class NodeCardRow(NamedTuple):
+class NodeCardRow(msgspec.Struct, frozen=True):
     """A row for a GPU that one node has registered. Memory in MiB."""
 
     card: str

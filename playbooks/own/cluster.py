@@ -4,7 +4,9 @@ import asyncio
 import re
 from collections.abc import Coroutine
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+import msgspec
 
 from bot.errors import NotFound
 from bot.hami.fit.version_differences import NEWEST_READ
@@ -18,7 +20,7 @@ from playbooks.gather.scheduling import InstallSeen, gather_install
 from playbooks.playbook import Sources
 
 
-class DeviceRequest(NamedTuple):
+class DeviceRequest(msgspec.Struct, frozen=True):
     """What one container asks HAMi for. Memory and cores are per device.
 
     `vendor`: HAMi's word for the device, such as `NVIDIA`. `memory_mib` is None where the container asks for a share of

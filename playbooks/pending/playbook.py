@@ -9,8 +9,8 @@ import click
 
 from bot.finding_codes import CODES, Code, PendingClass, words_of
 from bot.kube.models import Pod
-from bot.kube.times import format_time, parse_time
-from bot.report import SEVERITIES, Finding, FirstNames, Gap, Report, Severity, Sheet, Subject, gap, new_report, step
+from bot.kube.times import parse_time
+from bot.report import SEVERITIES, Finding, FirstNames, Gap, Report, Severity, Sheet, Subject, gap, step
 from bot.texts import Text, listed
 from playbooks import quotes
 from playbooks.gather.pods import Waiting, gather_scene, gather_waiting, is_of
@@ -18,7 +18,7 @@ from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.subject import EmptyNamespace, gather_deserted
 from playbooks.judgement.waiting import JudgedPod, WaitingGroup, by_cause, judge_all, waiting_row
 from playbooks.pending.rows import CauseRow, OthersRow, PendingRow
-from playbooks.playbook import ALL, Playbook, Sources, read_namespace
+from playbooks.playbook import ALL, Playbook, Snapshot, Sources, read_namespace
 from playbooks.rules.admission.not_found import no_such_namespace
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -27,7 +27,7 @@ from playbooks.scenes.cluster import ClusterScene
 CAUSES = Sheet(
     "causes",
     CauseRow,
-    fields=CauseRow._fields[:-2],
+    beside=("acts", "meaning"),
     brief={
         "acts": "acts",
         "meaning": "cause",
@@ -80,18 +80,15 @@ class Request(NamedTuple):
     whose: tuple[str, ...] = ()
 
 
-class Snapshot(NamedTuple):
-    """The pending pods, and what bears on them; `scene` is None where there is none.
+class PendingScene(NamedTuple):
+    """The pending pods, and the cluster in which they are; None where there is none.
 
     `deserted`: the namespace has no pod and no quota at all.
     """
 
-    request: Request
-    cluster: str
-    taken_at: datetime
     install: InstallSeen
     waiting: Waiting
-    scene: ClusterScene | None
+    cluster: ClusterScene | None
     deserted: EmptyNamespace | Gap | None
     undecodable: tuple[str, ...]
 
@@ -106,7 +103,7 @@ def request(
     return Request(read_namespace(namespace or named), all, mine)
 
 
-async def gather(wanted: Request, sources: Sources) -> Snapshot:
+async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, PendingScene]:
     """Reads the pending pods, and the cluster only where some are. Raises SourceError when no pods can be read."""
     cluster = sources.cluster
     namespace = wanted.namespace or (cluster.namespace if wanted.mine and not wanted.whose else "")
@@ -115,27 +112,28 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         pods=[pod for pod in waiting.pods if is_of(pod, wanted.whose)],
         of_others=[pod for pod in waiting.of_others if is_of(pod, wanted.whose)],
     )
-    scene = await gather_scene(sources, install, waiting) if waiting.pods else None
+    pending_in = await gather_scene(sources, install, waiting) if waiting.pods else None
     asked = "" if waiting.pods or wanted.mine else namespace
     deserted = await gather_deserted(cluster, asked) if asked else None
-    undecodable = tuple(cluster.undecodable)
-    return Snapshot(wanted, cluster.name, cluster.now(), install, waiting, scene, deserted, undecodable)
+    scene = PendingScene(install, waiting, pending_in, deserted, tuple(cluster.undecodable))
+    return Snapshot(wanted, cluster.name, cluster.now(), scene)
 
 
-def diagnose(snapshot: Snapshot) -> Report:
+def diagnose(snapshot: Snapshot[Request, PendingScene]) -> Report:
     """The report: causes by who has to act, the platform first, then by severity, number of pods, and age."""
-    gaps = [*snapshot.waiting.gaps, *_unjudged(snapshot.waiting)]
-    if snapshot.scene is None:
+    scene = snapshot.scene
+    gaps = [*scene.waiting.gaps, *_unjudged(scene.waiting)]
+    if scene.cluster is None:
         gaps += [
-            *snapshot.install.gaps,
-            *(gap("objects", name, Text("gap.undecodable")) for name in snapshot.undecodable),
+            *scene.install.gaps,
+            *(gap("objects", name, Text("gap.undecodable")) for name in scene.undecodable),
         ]
-        gaps += [snapshot.deserted] if isinstance(snapshot.deserted, Gap) else []
-        findings, tables = [_none_waits(snapshot, gaps)], ()
+        gaps += [scene.deserted] if isinstance(scene.deserted, Gap) else []
+        findings, tables = [_none_waits(scene, gaps)], ()
         verdict = findings[0].text
     else:
-        now = snapshot.scene.now
-        judged, more = judge_all(snapshot.scene, snapshot.waiting.pods, snapshot.undecodable)
+        now = scene.cluster.now
+        judged, more = judge_all(scene.cluster, scene.waiting.pods, scene.undecodable)
         gaps += more
         groups = sorted(
             by_cause(judged),
@@ -150,11 +148,11 @@ def diagnose(snapshot: Snapshot) -> Report:
         by_code: dict[Code, list[WaitingGroup]] = {}  # on whatever nodes it holds pods
         for group in groups:
             by_code.setdefault(group.cause.code, []).append(group)
-        brief = None if snapshot.request.all else [_cause_row(code, some) for code, some in by_code.items()]
+        brief = (_cause_row(code, some) for code, some in by_code.items())
         causes = CAUSES.table([_cause_row(group.cause.code, [group]) for group in groups], brief=brief)
         tables = causes, PODS.table(_pod_rows(judged, groups, snapshot))
         verdict = _verdict(groups, len(judged))
-    if anothers := snapshot.waiting.of_others:
+    if anothers := scene.waiting.of_others:
         findings.append(_of_others(anothers))
         by_scheduler: dict[str, list[Pod]] = {}
         for pod in anothers:  # that of the oldest pod first
@@ -164,17 +162,9 @@ def diagnose(snapshot: Snapshot) -> Report:
             OthersRow(scheduler, count, f"{pod.namespace}/{pod.name}", parse_time(pod.metadata.creation_timestamp))
             for scheduler, pod, count in oldest
         ]
-        tables = *tables, OTHERS.table(rows, brief=None if snapshot.request.all else rows)
-    return new_report(
-        playbook="pending",
-        cluster=snapshot.cluster,
-        taken_at=format_time(snapshot.taken_at),
-        subject=Subject("Pods", snapshot.waiting.namespace, ""),
-        verdict=verdict,
-        findings=findings,
-        tables=tables,
-        gaps=gaps,
-    )
+        tables = *tables, OTHERS.table(rows, brief=rows)
+    about = Subject("Pods", scene.waiting.namespace, "")
+    return snapshot.report("pending", about, findings, verdict=verdict, tables=tables, gaps=gaps)
 
 
 def _severity(group: WaitingGroup, now: datetime) -> Severity:
@@ -191,10 +181,10 @@ def _age_key(pod: Pod) -> tuple[str, str, str]:
     return pod.metadata.creation_timestamp or "", pod.namespace, pod.name
 
 
-def _none_waits(snapshot: Snapshot, gaps: Sequence[Gap]) -> Finding:
-    if isinstance(snapshot.deserted, EmptyNamespace):
-        return no_such_namespace(snapshot.deserted, ("pending", "-n"))
-    namespace = snapshot.waiting.namespace
+def _none_waits(scene: PendingScene, gaps: Sequence[Gap]) -> Finding:
+    if isinstance(scene.deserted, EmptyNamespace):
+        return no_such_namespace(scene.deserted, ("pending", "-n"))
+    namespace = scene.waiting.namespace
     claim = Text("nothing-pending.namespace", namespace=namespace) if namespace else Text("nothing-pending.claim")
     return finding("nothing-pending", claim, "suspected" if gaps else "confirmed", (), (), severity="info")
 
@@ -256,11 +246,13 @@ def _cause_row(code: Code, groups: Sequence[WaitingGroup]) -> CauseRow:
     )
 
 
-def _pod_rows(judged: Sequence[JudgedPod], groups: Sequence[WaitingGroup], snapshot: Snapshot) -> Iterator[PendingRow]:
+def _pod_rows(
+    judged: Sequence[JudgedPod], groups: Sequence[WaitingGroup], snapshot: Snapshot[Request, PendingScene]
+) -> Iterator[PendingRow]:
     """Every pod, in the order of the causes; those that were not judged last."""
     known = (pair for group in groups for pair in zip(group.pods, group.causes, strict=True))
     for pod, cause in [*known, *(each for each in judged if each.cause is None)]:
-        row = waiting_row(pod, snapshot.install.config, snapshot.taken_at)
+        row = waiting_row(pod, snapshot.scene.install.config, snapshot.taken_at)
         yield PendingRow(*row, cause.code if cause else None, len(cause.scope.nodes) if cause else None)
 
 

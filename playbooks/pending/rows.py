@@ -3,11 +3,13 @@
 from datetime import datetime
 from typing import NamedTuple
 
+import msgspec
+
 from bot.report import FirstNames
 from bot.texts import Text
 
 
-class CauseRow(NamedTuple):
+class CauseRow(msgspec.Struct, frozen=True):
     """A row for the pods pending for one cause, with the oldest of them (`ns/name`) and the nodes concerned.
 
     `acts` and `meaning` say in words who has to act and what the cause is.
@@ -31,7 +33,7 @@ class OthersRow(NamedTuple):
     waiting_since: datetime | None
 
 
-class PendingRow(NamedTuple):
+class PendingRow(msgspec.Struct, frozen=True):
     """A row for a pending pod: a `WaitingRow` (`playbooks.judgement.waiting`) with its cause and the number of nodes.
 
     `cause` and `nodes` are None for a pod that was not judged.

@@ -1,7 +1,6 @@
 """Fetches a Go profile of HAMi's scheduler, or of any pod that is named."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
@@ -15,7 +14,7 @@ from bot.kube.models import PODS, Pod
 from bot.report import Gap, one_line
 from bot.texts import Text, in_english
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, gather_install, install_unread, nothing_read
-from playbooks.playbook import Sources
+from playbooks.playbook import Snapshot, Sources
 from playbooks.profile.request import PodPort, Request
 
 _MARGIN_S, _AT_ONCE_S = 20, 60
@@ -48,18 +47,18 @@ class Off(NamedTuple):
     tried: tuple[TriedPort, ...]
 
 
-class Snapshot(NamedTuple):
-    """The request, its outcome, and when the answer was complete. `install` is None where a target was named."""
+class ProfileScene(NamedTuple):
+    """What came of the request for a profile. `install` is None where a target was named."""
 
-    cluster: str
-    taken_at: datetime
-    request: Request
     install: Install | None
     outcome: FetchedProfile | Off
     gaps: tuple[Gap, ...]
 
 
-async def gather(wanted: Request, sources: Sources) -> Snapshot:
+ProfileSnapshot = Snapshot[Request, ProfileScene]
+
+
+async def gather(wanted: Request, sources: Sources) -> ProfileSnapshot:
     """Fetches the profile; cancelled, it closes the request and so ends the capture.
 
     Raises SourceError for anything but a profile, or an answer that profiles are off; NotAllowed, before anything is
@@ -79,7 +78,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
                 raise NotAllowed(Text("error-profile.no-profiles-are-taken-pods", namespace=named), hint=hint)
         version = await _version_at(cluster, wanted.target)
         outcome = await _first_served(ports, wanted, [wanted.target], version, None)
-        return Snapshot(cluster.name, cluster.now(), wanted, None, outcome, ())
+        return Snapshot(wanted, cluster.name, cluster.now(), ProfileScene(None, outcome, ()))
     found = await gather_install(sources)
     if install_unread(found):
         raise nothing_read(next(gap for gap in found.gaps if gap.source == DEPLOYMENTS_SOURCE))
@@ -92,7 +91,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     version = str(install.version.version) if install.version else ""
     leader = install.leader
     outcome = await _first_served(ports, wanted, addresses(install), version, leader)
-    return Snapshot(cluster.name, cluster.now(), wanted, install, outcome, found.gaps)
+    return Snapshot(wanted, cluster.name, cluster.now(), ProfileScene(install, outcome, found.gaps))
 
 
 async def _first_served(

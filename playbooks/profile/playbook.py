@@ -14,10 +14,10 @@ from bot.pprof.graph import Trim
 from bot.pprof.profile import ALLOCATED, Profile, ValueType, sample_index, shown_type
 from bot.pprof.top import Options, TopRow, listing, prepared, total_of
 from bot.pprof.units import AUTO, label
-from bot.report import Evidence, Finding, NextAction, Report, Subject, Table, gap, new_report, step
-from bot.texts import Prose, Text, spaced
+from bot.report import Evidence, Finding, NextAction, Report, Subject, gap, step
+from bot.texts import Text, spaced
 from playbooks.playbook import Playbook
-from playbooks.profile.fetch import FetchedProfile, Off, Snapshot, TriedPort, gather
+from playbooks.profile.fetch import FetchedProfile, Off, ProfileSnapshot, TriedPort, gather
 from playbooks.profile.request import EXAMPLE, ProfileKind, name_of, request
 from playbooks.quotes import kubectl
 from playbooks.rules.common.findings import finding
@@ -51,9 +51,9 @@ _CLAIMS: Mapping[ProfileKind, str] = {
 }
 
 
-def seen_in(snapshot: Snapshot) -> ProfileView | None:
+def view_of(snapshot: ProfileSnapshot) -> ProfileView | None:
     """The profile decoded, which takes a while; None where none was fetched. Raises SourceError if it is none."""
-    taken = snapshot.outcome
+    taken = snapshot.scene.outcome
     if isinstance(taken, Off):
         return None
     try:
@@ -74,51 +74,28 @@ def seen_in(snapshot: Snapshot) -> ProfileView | None:
     )
 
 
-def diagnose(snapshot: Snapshot, seen: ProfileView | None = None, file: str = "") -> Report:
-    """The report of the profile. `seen` is the result of `seen_in`, called here without it, and whose errors are
+def diagnose(snapshot: ProfileSnapshot, seen: ProfileView | None = None, file: str = "") -> Report:
+    """The report of the profile. `seen` is the result of `view_of`, called here without it, and whose errors are
     raised. `file` is the name of the profile in commands, by default its id in the store.
     """
-    if isinstance(snapshot.outcome, Off):
-        off = _off(snapshot, snapshot.outcome)
-        return _report(snapshot, verdict=off.text, findings=(off,), subject=_about_scheduler(snapshot))
-    taken = snapshot.outcome
-    seen = seen or seen_in(snapshot)
+    taken, gaps = snapshot.scene.outcome, list(snapshot.scene.gaps)
+    if isinstance(taken, Off):
+        off = _off(snapshot, taken)
+        return snapshot.report("profile", _about_scheduler(snapshot), (off,), gaps=gaps)
+    seen = seen or view_of(snapshot)
     assert seen is not None  # as it was taken
     name = name_of(snapshot.request.kind, taken.content)
     known = SourcedProfile(seen.profile, file or name, f"Pod {taken.wanted.namespace}/{taken.wanted.pod}")
-    whole = _taken(snapshot, taken, seen, known)
-    standing_out = explain(known)
-    subject = Subject("Profile", "", name)
+    whole = _taken(snapshot.request.kind, taken, seen, known)
     tables = (top_table(Text("profile.table", name=name, count=len(seen.rows)), seen.rows),) if seen.rows else ()
-    findings = (*standing_out, whole)
-    return _report(snapshot, verdict=whole.text, findings=findings, subject=subject, tables=tables)
-
-
-def _report(
-    snapshot: Snapshot,
-    *,
-    verdict: Prose,
-    findings: tuple[Finding, ...],
-    subject: Subject,
-    tables: tuple[Table, ...] = (),
-) -> Report:
-    gaps = list(snapshot.gaps)
-    if isinstance(snapshot.outcome, FetchedProfile) and not snapshot.outcome.version:
+    if not taken.version:
         gaps.append(gap("version", Text("profile.no-version"), Text("profile.no-version-hint")))
-    return new_report(
-        playbook="profile",
-        cluster=snapshot.cluster,
-        taken_at=format_time(snapshot.taken_at),
-        subject=subject,
-        verdict=verdict,
-        findings=findings,
-        tables=tables,
-        gaps=gaps,
-    )
+    subject, findings = Subject("Profile", "", name), (*explain(known), whole)
+    return snapshot.report("profile", subject, findings, verdict=whole.text, tables=tables, gaps=gaps)
 
 
-def _taken(snapshot: Snapshot, taken: FetchedProfile, seen: ProfileView, known: SourcedProfile) -> Finding:
-    claim = _claim(snapshot.request.kind, taken, seen)
+def _taken(kind: ProfileKind, taken: FetchedProfile, seen: ProfileView, known: SourcedProfile) -> Finding:
+    claim = _claim(kind, taken, seen)
     return finding("profile-taken", claim, "confirmed", (), (headline(known, seen.kind.type),), severity="info")
 
 
@@ -133,8 +110,8 @@ def _claim(kind: ProfileKind, taken: FetchedProfile, seen: ProfileView) -> Text:
     return Text(_CLAIMS[kind], pod=who, total=spaced(seen.total_text, meanwhile))
 
 
-def _off(snapshot: Snapshot, off: Off) -> Finding:
-    install = snapshot.install
+def _off(snapshot: ProfileSnapshot, off: Off) -> Finding:
+    install = snapshot.scene.install
     actions: list[NextAction] = []
     if install is None:
         claim = Text("profiling-off.target", target=snapshot.request.target)
@@ -158,7 +135,7 @@ def _off(snapshot: Snapshot, off: Off) -> Finding:
     return finding("profiling-off", claim, "confirmed", (), proofs, severity="warning", actions=actions)
 
 
-def _refusal(snapshot: Snapshot, tried: TriedPort) -> Evidence:
+def _refusal(snapshot: ProfileSnapshot, tried: TriedPort) -> Evidence:
     place = tried.address
     proxy = f"/api/v1/namespaces/{place.namespace}/pods/{place.scheme}:{place.pod}:{place.port}/proxy/debug/pprof/"
     return Evidence(
@@ -170,8 +147,8 @@ def _refusal(snapshot: Snapshot, tried: TriedPort) -> Evidence:
     )
 
 
-def _about_scheduler(snapshot: Snapshot) -> Subject:
-    target, install = snapshot.request.target, snapshot.install
+def _about_scheduler(snapshot: ProfileSnapshot) -> Subject:
+    target, install = snapshot.request.target, snapshot.scene.install
     if target is not None:
         return Subject("Pod", target.namespace, target.pod)
     name = install.deployment.name if install and install.deployment else ""

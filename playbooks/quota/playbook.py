@@ -15,8 +15,7 @@ from bot.hami.pods.request_parsing import pod_request
 from bot.hami.vendors import called_together
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, NODES, PODS, RESOURCE_QUOTAS, Event, Node, Pod
-from bot.kube.times import format_time
-from bot.report import Gap, Report, Sheet, Subject, gap, new_report
+from bot.report import Gap, Report, Sheet, Subject, gap
 from bot.texts import Text
 from playbooks.gather.pods import PENDING, Waiting, gather_scene
 from playbooks.gather.scheduler_logs import unasked
@@ -146,15 +145,12 @@ def diagnose(snapshot: Snapshot[Request, QuotaScene]) -> Report:
         return without
     rows = [row for space in scene.spaces for row in rows_of(scene, space)]
     kept = [waiting_row(pod, scene.config, scene.now) for group in scene.once(kept_out).groups for pod in group.pods]
-    tables = [QUOTAS.table(rows, brief=None if wanted.all else rows)] if rows else []
-    tables += [KEPT_OUT_PODS.table(kept, brief=None if wanted.all else kept)] if kept else []
-    return new_report(
-        playbook="quota",
-        cluster=snapshot.cluster,
-        taken_at=format_time(snapshot.taken_at),
-        subject=Subject("Namespace" if wanted.namespace else "Namespaces", "", wanted.namespace),
-        findings=run(QUOTA, scene).findings,
-        tables=tables,
+    tables = [QUOTAS.table(rows, brief=rows), KEPT_OUT_PODS.table(kept, brief=kept)]
+    return snapshot.report(
+        "quota",
+        Subject("Namespace" if wanted.namespace else "Namespaces", "", wanted.namespace),
+        run(QUOTA, scene).findings,
+        tables=[table for table in tables if table.rows],
         gaps=_gaps(scene),
         noun=_noun(scene),
     )

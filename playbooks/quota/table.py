@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from bot.hami.fit.quotas import QuotaLimit
 from bot.report import Sheet
 from bot.texts import Prose, Text
@@ -18,7 +20,7 @@ class Use(NamedTuple):
     limit: int
 
 
-class QuotaRow(NamedTuple):
+class QuotaRow(msgspec.Struct, frozen=True):
     """A row for a resource in a namespace. Memory in MiB. A count is None where not known, and empty where no limit
     counts. `uses` are the limits that hold, where the limit is one number and what is used is known.
     """
@@ -45,7 +47,7 @@ QUOTAS = Sheet(
         "kubernetes_limit": "Kubernetes limit",
         "kubernetes_counts": "Kubernetes counts",
     },
-    fields=QuotaRow._fields[:-1],
+    beside=("uses",),
     brief={
         "namespace": "namespace",
         "resource": "resource",

@@ -11,8 +11,7 @@ from bot.hami.metrics.exposition import SchedulerCounts
 from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import PANIC
 from bot.kube.models import Holder
-from bot.kube.times import format_time
-from bot.report import Gap, Report, Subject, new_report
+from bot.report import Gap, Report, Subject
 from playbooks.gather.components import NEEDLES, Components, gather_components
 from playbooks.gather.node_side import MOST_NODES, by_node, gather_drivers, gather_plugin_sets
 from playbooks.gather.nodes_in_question import NodesInQuestion, gather_questioned, seem_ill, set_otherwise_on
@@ -61,8 +60,16 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, Install
     nodes = [] if isinstance(components.nodes, Gap) else components.nodes
     as_of = cluster.as_of(times_shown(cluster, nodes, found.install))
     questioned = await _questioned(cluster, components, found, as_of)
-    undecodable = tuple(cluster.undecodable)
-    scene = InstallScene(found, components, as_of, process, held, questioned, cluster.clocks, undecodable)
+    scene = InstallScene(
+        found,
+        components,
+        as_of,
+        process,
+        held=held,
+        questioned=questioned,
+        clocks=cluster.clocks,
+        undecodable=tuple(cluster.undecodable),
+    )
     return Snapshot(wanted, cluster.name, cluster.now(), scene)
 
 
@@ -111,15 +118,9 @@ def diagnose(snapshot: Snapshot[Request, InstallScene]) -> Report:
     if (without := answer_without_hami("status", snapshot, scene.seen)) is not None:
         return without
     install = scene.install
-    return new_report(
-        playbook="status",
-        cluster=snapshot.cluster,
-        taken_at=format_time(snapshot.taken_at),
-        subject=Subject("HAMi", install.namespace, install.deployment.name if install.deployment else ""),
-        findings=judge(scene),
-        tables=tables(scene, brief=not snapshot.request.all),
-        gaps=gaps(scene),
-    )
+    name = install.deployment.name if install.deployment else ""
+    about = Subject("HAMi", install.namespace, name)
+    return snapshot.report("status", about, judge(scene), tables=tables(scene), gaps=gaps(scene))
 
 
 PLAYBOOK = Playbook(

@@ -71,20 +71,17 @@ COMPONENTS = Sheet(
 FLAGS = Sheet("flags", FlagRow, brief={"of": "of", "flag": "flag", "value": "value"})
 
 
-def tables(scene: InstallScene, *, brief: bool) -> tuple[Table, ...]:
+def tables(scene: InstallScene) -> tuple[Table, ...]:
     """The two tables, then that of nodes whose GPUs the scheduler counts otherwise than live pods hold them.
 
-    Parts that were not read have no row. `brief`: the tables are part of an overview.
+    Parts that were not read have no row.
     """
     components, flags = list(_components(scene)), list(_flags(scene))
-    both = (
-        COMPONENTS.table(components, brief=components if brief else None),
-        FLAGS.table(flags, brief=flags if brief else None),
-    )
+    both = COMPONENTS.table(components, brief=components), FLAGS.table(flags, brief=flags)
     counted: tuple[Table, ...] = ()
     if not isinstance(scene.held, Gap):
         ledger = build_ledger(scene.held, scene.version or NEWEST_READ)
-        counted = ledger_table(scene.process, ledger, {node.name for node in scene.nodes}, brief=brief)
+        counted = ledger_table(scene.process, ledger, {node.name for node in scene.nodes})
     return (*(table for table in both if table.rows), *counted)
 
 

@@ -11,7 +11,7 @@ import statistics
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Literal, NamedTuple, cast
 
 from msgspec import structs
@@ -22,13 +22,12 @@ from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
 from bot.hami.scheduler_logs.scheduling_latency import Life, measure, settled
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags
 from bot.kube.models import Container
-from bot.kube.times import format_time
-from bot.report import Evidence, Gap, Report, Sheet, Subject, new_report
+from bot.report import Evidence, Gap, Report, Sheet, Subject
 from bot.safe_yaml import parse_documents
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.latency import LatencySeen, gather_latency
-from playbooks.playbook import Sources
+from playbooks.playbook import Snapshot, Sources
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.tune.advice import flag
@@ -243,17 +242,15 @@ MEASURED = Sheet(
 )
 
 
-def compare(before: ComparedSide, after: ComparedSide, *, everything: bool) -> Report:
-    """The report on two recordings: a row per figure says what changed, that from creation to start is the answer.
-    `everything`: no overview.
-    """
+def compare(request: Any, before: ComparedSide, after: ComparedSide) -> Report:
+    """The report on two recordings: a row per figure says what changed, that from creation to start is the answer."""
     old, new = ({"recording": {"cluster": side.scene.cluster}, **side.settings} for side in (before, after))
     changes, figures = changes_of(old, new), _figures(before, after)
     waits = next(row for row in figures if row.figure == _THROTTLED)
     known = waits.before is not None and waits.after is not None
     kind, values = effect(figures[0], changes, (before.busiest_minute, after.busiest_minute))
     return effect_report(
-        (after.scene.cluster, after.scene.taken_at),
+        Snapshot(request, after.scene.cluster, after.scene.taken_at, after),
         (kind, Text(_VERDICTS[kind], **values)),
         changes,
         figures,
@@ -261,7 +258,6 @@ def compare(before: ComparedSide, after: ComparedSide, *, everything: bool) -> R
         also=Text("tune.compare-waits", old=waits.before, new=waits.after) if known else "",
         gaps=(*_gaps(before, "before"), *_gaps(after, "after")),
         unsure=bool(before.gaps or after.gaps),
-        everything=everything,
     )
 
 
@@ -282,7 +278,7 @@ def effect(
 
 
 def effect_report(
-    taken: tuple[str, datetime],
+    snapshot: Snapshot[Any, Any],
     came: tuple[str, Text],
     changes: Sequence[ChangeRow],
     figures: Sequence[MeasuredRow],
@@ -291,28 +287,17 @@ def effect_report(
     also: Prose = "",
     gaps: Sequence[Gap],
     unsure: bool,
-    everything: bool,
 ) -> Report:
-    """The report of a comparison; `taken`: of which cluster, and when; `came`: what came of it."""
-    (cluster, at), (kind, verdict) = taken, came
+    """The report of a comparison; `came`: what came of it."""
+    kind, verdict = came
     lines = [Text("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
     changed = Text("tune.compare-changed", changes=prose.several(lines, _TOLD_CHANGES))
     claim = sentences(verdict, changed if lines else Text("tune.compare-same"), also)
     sure = "suspected" if unsure or kind in (_FEW, _LOAD, _UNCHANGED) else "confirmed"
     severity = "warning" if kind == "worse" else "info"
-    return new_report(
-        playbook="tune",
-        cluster=cluster,
-        taken_at=format_time(at),
-        subject=Subject("Cluster", "", ""),
-        verdict=verdict,
-        findings=(finding("tuning-effect", claim, sure, (), proofs, severity=severity),),
-        tables=(
-            CHANGED.table(changes, brief=None if everything else changes[:_SHOWN_CHANGES]),
-            MEASURED.table(figures, brief=None if everything else figures),
-        ),
-        gaps=gaps,
-    )
+    found = finding("tuning-effect", claim, sure, (), proofs, severity=severity)
+    tables = CHANGED.table(changes, brief=changes[:_SHOWN_CHANGES]), MEASURED.table(figures, brief=figures)
+    return snapshot.report("tune", Subject("Cluster", "", ""), [found], verdict=verdict, tables=tables, gaps=gaps)
 
 
 def changes_of(before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]]) -> list[ChangeRow]:

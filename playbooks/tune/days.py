@@ -8,6 +8,7 @@ memory in use of a GPU.
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from msgspec import structs
 
@@ -18,6 +19,7 @@ from bot.report import Evidence, Gap, Report
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.past_days import Average, Day, PastDay, PastDays
+from playbooks.playbook import Snapshot
 from playbooks.rules.common import prose
 from playbooks.tune.advice import flag_of_replica_set
 from playbooks.tune.compare import (
@@ -52,11 +54,8 @@ _BY_USE = {
 }
 
 
-def compare_days(days: PastDays, *, everything: bool) -> Report:
-    """The report on two days: a row per figure says what changed; one that a day lacks is not enough data.
-
-    `everything`: no overview.
-    """
+def compare_days(snapshot: Snapshot[Any, Any], days: PastDays) -> Report:
+    """The report on two days: a row per figure says what changed; one that a day lacks is not enough data."""
     before, after = days.before, days.after
     shown = before.scheduler is not None and after.scheduler is not None
     arguments = changes_of(*map(_settings, (before, after))) if shown else []
@@ -79,14 +78,13 @@ def compare_days(days: PastDays, *, everything: bool) -> Report:
     proofs += [proof for day in (before, after) for proof in _proofs(day)]
     gaps = [structs.replace(gap, source=f"{day.day}: {gap.source}") for day in (before, after) for gap in day.gaps]
     return effect_report(
-        (days.cluster, after.end),
+        snapshot,
         (kind, verdict),
         changes,
         [*late, *used] if by_pods else [*used, *late],
         proofs,
         gaps=tuple(dict.fromkeys(gaps)),
         unsure=by_pods or not (before.is_over and after.is_over),
-        everything=everything,
     )
 
 

@@ -14,9 +14,9 @@ import yaml
 
 from bot.hami.installation.install import ARGUMENTS, chart_value, extender_of
 from bot.hami.version import parse_version
-from bot.kube.times import format_time
-from bot.report import Evidence, Report, Sheet, Subject, Table, new_report, step
+from bot.report import Evidence, Report, Sheet, Subject, Table, step
 from bot.texts import Prose, Text, listed, sentences
+from playbooks.playbook import Snapshot
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -195,7 +195,7 @@ _AGAINST = ("keep", "cannot-tell", "refuse", "lower")
 """Directions of advice on memory scaling that count more than a template's over-commit."""
 
 
-def compare_template(name: str, scene: TuneScene, advice: Sequence[Advice], *, everything: bool) -> Report:
+def compare_template(name: str, snapshot: Snapshot[Any, Any], scene: TuneScene, advice: Sequence[Advice]) -> Report:
     """The report on what a template would change here, and the chart's values that do so."""
     settings = template(name)
     deployed = [_deployed_now(setting, scene) for setting in settings]
@@ -218,19 +218,8 @@ def compare_template(name: str, scene: TuneScene, advice: Sequence[Advice], *, e
         step(Text("tune.check-again"), command("tune", "--template", name)),
     )
     found = finding("tuning-advice", claim, "confirmed", (), proofs, severity="info", actions=actions)
-    return new_report(
-        playbook="tune",
-        cluster=scene.cluster,
-        taken_at=format_time(scene.taken_at),
-        subject=Subject("Cluster", "", ""),
-        verdict=claim,
-        findings=(found,),
-        tables=(
-            _TEMPLATE.table(rows, brief=None if everything else rows),
-            _LINES.table(lines, brief=None if everything else lines),
-        ),
-        gaps=scene.gaps,
-    )
+    tables = _TEMPLATE.table(rows, brief=rows), _LINES.table(lines, brief=lines)
+    return snapshot.report("tune", Subject("Cluster", "", ""), [found], tables=tables, gaps=scene.gaps)
 
 
 def _deployed_now(setting: TemplateSetting, scene: TuneScene) -> Deployed:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from bot.errors import UsageError
-from bot.kube.times import format_time
-from bot.report import SEVERITIES, Finding, Report, Subject, new_report
+from bot.report import SEVERITIES, Finding, Report, Subject
 from bot.texts import Text
-from playbooks.playbook import ALL, Playbook, Sources
+from playbooks.playbook import ALL, Playbook, Snapshot, Sources
 from playbooks.rule import Stage, run
 from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.surroundings import answer_without_hami
@@ -54,20 +53,6 @@ class Request(NamedTuple):
     days: tuple[date, date] | None = None
 
 
-class Snapshot(NamedTuple):
-    """The request, and the scene from which advice is worked out."""
-
-    request: Request
-    scene: TuneScene
-
-
-class DaysSeen(NamedTuple):
-    """What is known of two days, and whether everything is wanted instead of an overview."""
-
-    days: "PastDays"
-    everything: bool
-
-
 def request(
     words: Sequence[str] = (),
     all: bool = False,  # noqa: A002, FBT001, FBT002  # options
@@ -86,53 +71,49 @@ def request(
     return Request(all, days=(before, after))
 
 
-async def gather(wanted: Request, sources: Sources) -> Snapshot | DaysSeen:
+async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, "TuneScene | PastDays"]:
     """Reads what the advice is worked out from, or what is known of two days."""
     if wanted.days:
         from playbooks.gather.past_days import gather_past_days  # noqa: PLC0415  # only the comparison needs it
 
-        return DaysSeen(await gather_past_days(wanted.days, sources), wanted.all)
-    return Snapshot(wanted, await gather_scene(sources))
+        days = await gather_past_days(wanted.days, sources)
+        return Snapshot(wanted, days.cluster, days.after.end, days)
+    scene = await gather_scene(sources)
+    return Snapshot(wanted, scene.cluster, scene.taken_at, scene)
 
 
-def diagnose(seen: Snapshot | DaysSeen) -> Report:
+def diagnose(snapshot: Snapshot[Request, "TuneScene | PastDays"]) -> Report:
     """The report: what should be changed, the worst first; or whether a change between two days helped.
 
     Its table also has what should be kept or cannot be told.
     """
-    if isinstance(seen, DaysSeen):
+    wanted, scene = snapshot.request, snapshot.scene
+    if not isinstance(scene, TuneScene):
         from playbooks.tune.days import compare_days  # noqa: PLC0415  # as above
 
-        return compare_days(seen.days, everything=seen.everything)
-    wanted, scene = seen
+        return compare_days(snapshot, scene)
     if (without := answer_without_hami("tune", scene, scene.seen)) is not None:
         return without
     advice = [each for rule in _RULES for each in rule.advice(scene)]
     if wanted.template:
-        return compare_template(wanted.template, scene, advice, everything=wanted.all)
+        return compare_template(wanted.template, snapshot, scene, advice)
     advice.sort(key=lambda each: -SEVERITIES.index(each.finding.severity) if each.finding else 1)
     findings = sorted(run(TUNE, scene).findings, key=lambda found: -SEVERITIES.index(found.severity))
     changing, rows = [each.row for each in advice if each.finding], [each.row for each in advice]
-    return new_report(
-        playbook="tune",
-        cluster=scene.cluster,
-        taken_at=format_time(scene.taken_at),
-        subject=Subject("Cluster", "", ""),
-        findings=findings or [_nothing(advice)],
-        tables=(
-            ADVICE.table(rows, brief=None if wanted.all else changing or rows),
-            POOLS.table(map(pool_row, scene.pools)),
-            scenario_table(advice),
-        ),
-        gaps=scene.gaps,
+    tables = (
+        ADVICE.table(rows, brief=changing or rows),
+        POOLS.table(map(pool_row, scene.pools)),
+        scenario_table(advice),
     )
+    about = Subject("Cluster", "", "")
+    return snapshot.report("tune", about, findings or [_nothing(advice)], tables=tables, gaps=scene.gaps)
 
 
 def _nothing(advice: Sequence[Advice]) -> Finding:
-    untold = sum(1 for each in advice if each.row.direction == "cannot-tell")
-    kept = len(advice) - untold
-    claim = Text("tune.nothing", kept=kept, unknown=untold) if kept else Text("tune.untold", unknown=untold)
-    return finding("tuning-advice", claim, "suspected" if untold else "confirmed", (), (), severity="info")
+    unknown = sum(1 for each in advice if each.row.direction == "cannot-tell")
+    kept = len(advice) - unknown
+    claim = Text("tune.nothing", kept=kept, unknown=unknown) if kept else Text("tune.untold", unknown=unknown)
+    return finding("tuning-advice", claim, "suspected" if unknown else "confirmed", (), (), severity="info")
 
 
 PLAYBOOK = Playbook(

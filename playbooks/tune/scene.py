@@ -20,8 +20,7 @@ from bot.hami.fit.version_differences import NEWEST_READ, rules_of
 from bot.hami.installation.install import Install, flags_of
 from bot.hami.metrics.gpu_usage import MeasuredHolding, held_by
 from bot.hami.nodes.cards import Card, CardState
-from bot.hami.nodes.node_state import memory_factor, read_plugin_settings, read_registrations
-from bot.hami.nodes.registration import Registration
+from bot.hami.nodes.node_state import memory_factor, read_plugin_settings, registered_cards
 from bot.hami.scheduler_logs.log_lines import NEEDLE, ThrottledRequest, read_waits
 from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.hami.vendors import FIRST
@@ -96,16 +95,19 @@ def pool_row(pool: Pool) -> PoolRow:
     shares = [share.memory_mib for held in pool.held for share in held.shares.values()]
     measured = all(not held.unmeasured and all(use.used for use in held.uses) for held in pool.held)
     used = sum(use.used.value for held in pool.held for use in held.uses if use.used)
-    sizes = Counter(min(bisect(_SIZES_MIB, amount), len(_SIZES_MIB)) for amount in shares)
+    sizes = Counter(bisect(_SIZES_MIB, amount) for amount in shares)
     return PoolRow(
-        pool.label,
-        len(pool.nodes),
-        len(pool.gpus),
-        pool.splits,
-        sum(state.card.memory_mib for state in pool.gpus),
-        sum(shares),
-        round(used / 2**20) if measured else None,
-        *(sizes[number] for number in range(len(_SIZES_MIB) + 1)),
+        pool=pool.label,
+        nodes=len(pool.nodes),
+        gpus=len(pool.gpus),
+        splits=pool.splits,
+        memory_mib=sum(state.card.memory_mib for state in pool.gpus),
+        given_mib=sum(shares),
+        used_mib=round(used / 2**20) if measured else None,
+        below_2_gib=sizes[0],
+        from_2_gib=sizes[1],
+        from_8_gib=sizes[2],
+        from_16_gib=sizes[3],
     )
 
 
@@ -119,9 +121,7 @@ def pools_of(nodes: Iterable[Node], everyone: Iterable[MeasuredHolding], seen: I
         by_node[held.holding.node].append(held)
     grouped: dict[tuple[str, float | None, int], list[tuple[Node, list[CardState]]]] = defaultdict(list)
     for node in nodes:
-        registered = read_registrations(node, (FIRST.names,))
-        cards = [card for read in registered if isinstance(read, Registration) for card in read.cards]
-        if cards:
+        if cards := registered_cards(node, (FIRST.names,)):
             key = _label(node, cards[0]), memory_factor(cards[0], node, settings), cards[0].slots
             states = take_stock(cards, (held.holding for held in by_node[node.name]), rules)
             grouped[key].append((node, states))

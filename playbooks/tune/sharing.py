@@ -200,11 +200,11 @@ _NONE = 2**31
 class _Short(NamedTuple):
     """The pods that wait for nothing but a share, each with the nodes that would take it if their GPUs had more.
 
-    `untold`: why that is not known of all pods; empty where it is.
+    `unknown`: why that is not known of all pods; empty where it is.
     """
 
     pods: Sequence[tuple[Pod, frozenset[str]]] = ()
-    untold: Prose = ""
+    unknown: Prose = ""
 
 
 @AdviceRule
@@ -220,7 +220,7 @@ def _short_of_shares(exhausted: frozenset[str], scene: TuneScene) -> _Short:
     """HAMi's words are not enough: it gives each GPU of a node its own reason, and up to 2.9 none in the condition."""
     quotas, total = scene.capacity.quotas, len(scene.without_share)
     if isinstance(quotas, Gap):
-        return _Short(untold=Text("tune.split-quotas", count=total))
+        return _Short(unknown=Text("tune.split-quotas", count=total))
     most = max(1, _MOST_VERDICTS // max(1, len(scene.world.facts.nodes)))
     limited = {quota.namespace for quota in quotas}
     takers: dict[bytes, frozenset[str]] = {}
@@ -253,8 +253,8 @@ def _splitting(pool: Pool, short: _Short, scene: TuneScene) -> Advice:
     if pool.splits > _MANY_SPLITS and nodes > _MANY_NODES and most <= wanted < pool.splits:
         why = Text("tune.split-large", **values, nodes=nodes)
         return _resplit(why, wanted, (), pool, scene)
-    if short.untold and _exhausted(pool):
-        return unknown("split-count", short.untold, pool.object, current=str(pool.splits))
+    if short.unknown and _exhausted(pool):
+        return unknown("split-count", short.unknown, pool.object, current=str(pool.splits))
     why = Text("tune.split-fits", **values)
     return kept("split-count", str(pool.splits), why, pool.object)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from bot.changes.decide import Due, Wait, decide
 from bot.changes.kinds import KINDS, ChangeKind, Switch
 from bot.changes.plan import Raise
 from bot.changes.record import Means
@@ -75,11 +76,36 @@ def deployment(
     metadata: dict[str, Any] = {
         "namespace": "kube-system", "name": "hami-scheduler", "uid": "u-1", "resourceVersion": "7", "generation": 3
     }  # fmt: skip
+    containers = [{"name": "before", "image": "a"}, extender, {"name": "after", "image": "b", "args": ["-v=1"]}]
     return {
         "metadata": metadata | ({"annotations": annotations} if annotations is not None else {}),
-        "spec": {
-            "replicas": 1,
-            "template": {"spec": {"containers": [{"name": "before"}, extender, {"name": "after", "args": ["-v=1"]}]}},
-        },
+        "spec": {"replicas": 1, "template": {"spec": {"containers": containers}}},
         "status": {"observedGeneration": 3, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1},
     }
+
+
+LABELS = {"app": "hami-scheduler"}
+
+
+def rolled_out(words: Sequence[str] = ("scheduler", "-v=4", "--debug")) -> dict[str, Any]:
+    """One whose pods can be found, with every container that has flags to change; `words` are the extender's."""
+    made = deployment(args=words)
+    template = made["spec"]["template"]
+    template["metadata"] = {"labels": LABELS}
+    kube_scheduler = {"name": KUBE_SCHEDULER, "image": "kube-scheduler:v1.34.1", "command": ["kube-scheduler", "-v=3"]}
+    template["spec"]["containers"].append(kube_scheduler)
+    made["spec"]["selector"] = {"matchLabels": LABELS}
+    return made
+
+
+def due_on(target: dict[str, Any], now: float) -> Due:
+    """What is due on the Deployment, where something is."""
+    due = decide(target, now)
+    assert isinstance(due, Due), due
+    return due
+
+
+def due_at_deadline(target: dict[str, Any], seconds: float = 600) -> Due:
+    """What is due once the change has lasted so long, and not before."""
+    assert isinstance(decide(target, NOW + seconds - 1), Wait)
+    return due_on(target, NOW + seconds)

@@ -18,7 +18,7 @@ import msgspec
 
 from bot.changes.changer import Changer
 from bot.changes.flags import find_spot
-from bot.changes.journal import ENDS, ChangeEvent, Open
+from bot.changes.journal import ENDS, ChangeEvent, KnownChange
 from bot.changes.plan import annotation
 from bot.changes.record import KEY, FlagChange, Record, read_record, same_way_back, with_times_of, write_record
 from bot.errors import BotError
@@ -31,11 +31,10 @@ from sandbox.apiserver.statuses import ApiError, Target
 from sandbox.apiserver.store import Store
 from sandbox.apiserver.writes import JSON_PATCH
 from sandbox.apiserver.writes import Writer as Rules
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW
+from tests.changes.deployments import KUBE_SCHEDULER, LABELS, NOW, rolled_out
 from tests.changes.rig import NAME, NAMESPACE, Steps
 
 DEPLOYMENTS, PODS, LEASES = "deployments.apps", "pods", "leases.coordination.k8s.io"
-LABELS = {"app": "hami-scheduler"}
 Trouble = Literal["down", "lost, done", "lost, not done", "500, done", "500, not done"]
 
 
@@ -44,20 +43,12 @@ class Forbidden(BaseException):
 
 
 def scheduler() -> dict[str, Any]:
-    """A rolled out Deployment of two replicas between two sidecars."""
-    containers = [
-        {"name": "before", "image": "a"},
-        {"name": EXTENDER, "image": "projecthami/hami:v2.10.0", "args": ["scheduler", "-v=4", "--debug"]},
-        {"name": KUBE_SCHEDULER, "image": "kube-scheduler:v1.34.1", "command": ["kube-scheduler", "-v=3"]},
-        {"name": "after", "image": "b", "args": ["-v=1"]},
-    ]
-    meta = {"namespace": NAMESPACE, "name": NAME, "uid": "u-1", "resourceVersion": "1", "generation": 1}
-    template = {"metadata": {"labels": LABELS}, "spec": {"containers": containers}}
-    return {
-        "metadata": meta | {"annotations": {"meta.helm.sh/release-name": "hami"}},
-        "spec": {"replicas": 2, "selector": {"matchLabels": LABELS}, "template": template},
-        "status": {"observedGeneration": 9**9, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2},
-    }
+    """A rolled out Deployment of two replicas."""
+    made = rolled_out()
+    made["metadata"]["annotations"] = {"meta.helm.sh/release-name": "hami"}
+    made["spec"]["replicas"] = 2
+    made["status"] = {"observedGeneration": 9**9, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2}
+    return made
 
 
 def _pod(name: str) -> dict[str, Any]:
@@ -208,10 +199,7 @@ class Cluster:
         texts = annotation(before), annotation(after)
         records = [read_record(text) if text is not None else None for text in texts]
         found, now = records[0] or records[1], records[1]
-        other = [
-            {k: v for k, v in (item["metadata"]["annotations"] or {}).items() if k != KEY} for item in (before, after)
-        ]
-        assert other[0] == other[1]
+        assert _others(before) == _others(after)
         same_spec = before["spec"] == after["spec"]
         if not self._is_genuine(found) and same_spec:
             assert now is None or (isinstance(now, Record) and isinstance(found, Record) and now.id == found.id)
@@ -352,7 +340,7 @@ class MemoryJournal:
 
     def __init__(self) -> None:
         self.down = False
-        self.rows: dict[str, Open | ChangeEvent] = {}
+        self.rows: dict[str, KnownChange | ChangeEvent] = {}
         self.told: list[ChangeEvent] = []
 
     def _reach(self) -> None:
@@ -362,9 +350,9 @@ class MemoryJournal:
     async def planned(self, record: Record, uid: str) -> None:
         self._reach()
         row = self.rows.get(record.id)
-        if row is not None and not (isinstance(row, Open) and row.state == "planned"):
+        if row is not None and not (isinstance(row, KnownChange) and row.state == "planned"):
             raise BotError("it is known already")
-        self.rows[record.id] = Open(record, uid, "planned")
+        self.rows[record.id] = KnownChange(record, uid, "planned")
 
     async def note(self, event: ChangeEvent) -> None:
         self._reach()
@@ -380,17 +368,17 @@ class MemoryJournal:
         if event.kind in ENDS:
             self.rows[record.id] = event
             return
-        row = row or Open(record, "", "planned")
+        row = row or KnownChange(record, "", "planned")
         record = with_times_of(row.record, record)
         if event.kind in _STATES and _STATES.index(event.kind) > _STATES.index(row.state):
-            row = Open(record, event.uid or row.uid, event.kind)  # type: ignore[arg-type]
+            row = KnownChange(record, event.uid or row.uid, event.kind)  # type: ignore[arg-type]
         elif event.kind in ("extended", "retimed"):
             row = row._replace(record=record)
         self.rows[record.id] = row
 
-    async def opened(self) -> list[Open]:
+    async def opened(self) -> list[KnownChange]:
         self._reach()
-        return [row for row in self.rows.values() if isinstance(row, Open)]
+        return [row for row in self.rows.values() if isinstance(row, KnownChange)]
 
     def ends(self) -> dict[str, str]:
         """How each change that ended did, by id."""

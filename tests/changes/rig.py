@@ -24,7 +24,7 @@ from bot.kube.client.responses import ServerClock
 from bot.kube.client.writer import Writer
 from bot.store import Store, open_store
 from sandbox.apiserver import ApiServer
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, wants
+from tests.changes.deployments import EXTENDER, NOW, rolled_out, wants
 from tests.stores import new_store
 
 NAMESPACE, NAME = "kube-system", "hami-scheduler"
@@ -166,27 +166,11 @@ async def rig(folder: Path, words: list[str] | None = None, *, database: str = "
 
     `words` are the extender's. The store is in the folder unless a database is named.
     """
-    meta = {"namespace": NAMESPACE, "name": NAME, "uid": "u-1", "resourceVersion": "1", "generation": 1}
-    labels = {"app": "hami-scheduler"}
-    containers = [
-        {"name": "before", "image": "a"},
-        {"name": EXTENDER, "image": "projecthami/hami:v2.10.0", "args": words or ["scheduler", "-v=4", "--debug"]},
-        {"name": "after", "image": "b", "args": ["-v=1"]},
-        {"name": KUBE_SCHEDULER, "image": "kube-scheduler:v1.34.1", "command": ["kube-scheduler", "-v=3"]},
-    ]
-    deployment = {
-        "metadata": meta,
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
-        },
-        "status": {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1},
-    }
+    made = rolled_out(words) if words else rolled_out()
     now = [NOW]
     clock = partial(_clock, now)
     async with (
-        ApiServer({"deployments.apps": [deployment]}, clock=clock) as server,
+        ApiServer({"deployments.apps": [made]}, clock=clock) as server,
         contextlib.AsyncExitStack() as stack,
     ):
         config = folder / "kubeconfig"
@@ -194,6 +178,6 @@ async def rig(folder: Path, words: list[str] | None = None, *, database: str = "
         writer = await stack.enter_async_context(await open_writer(kubeconfig=config, timeout_s=60))
         writer.clock = ServerClock(lambda: now[0])
         store = await stack.enter_async_context(open_store(database or new_store(folder / "store.db")))
-        made = Rig(server, writer, store, now)
-        made.before = (await made.live())["spec"]
-        yield made
+        here = Rig(server, writer, store, now)
+        here.before = (await here.live())["spec"]
+        yield here

@@ -9,25 +9,21 @@ when nobody can be at it any more, then at the deadline. What must hold:
 - The audit log has every decision and every event once.
 """
 
-import asyncio
 import json
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bot.changes.plan import Raise, annotation, unfinished_rollout
+from bot.changes.plan import Raise, annotation
 from bot.kube.client.connect import open_cluster, open_writer
-from bot.kube.client.live import LiveCluster
 from bot.kube.client.responses import ServerClock
-from bot.kube.client.writer import Writer
 from bot.settings.schema import AccessSettings, Settings
 from bot.slack.calls import open_client
 from bot.slack.gateway import Gateway
@@ -41,12 +37,11 @@ from handlers.deps import Deps
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.slack import SlackServer
-from tests.changes.crashes import crash_points
+from tests.changes.crashes import CaseByCase, crash_points
 from tests.changes.rig import Killed, Steps, When
 from tests.sampling import Sample
 from tests.slack.bot import RECORDING
 from tests.slack.changing import ADA, EXTENDER, LINUS, NAME, NAMESPACE, QUICK, ROOM
-from tests.stores import new_store
 
 BY_TWO = AccessSettings(operators=(ADA,), approvers=(LINUS,), two_person=True)
 BY_ONE = BY_TWO.model_copy(update={"two_person": False})
@@ -57,22 +52,11 @@ NOT_BEGUN = ("Approved, but not done", "Never made")
 BEGUN = ("Rolling out", "In effect", "Extended")
 
 
-@dataclass
-class Place:
-    """A workspace, a cluster, and a clock; a database of its own for each case."""
+@dataclass(kw_only=True)
+class Place(CaseByCase):
+    """A workspace beside the cluster."""
 
-    cluster: LiveCluster
-    writer: Writer
-    gateway: Gateway
     room: str
-    folder: Path
-    before: Any = None
-    ahead_s: float = 0.0
-    number: int = 0
-    database: Path = field(default_factory=Path)
-
-    def now(self) -> float:
-        return time.time() + self.ahead_s
 
     @asynccontextmanager
     async def process(
@@ -112,30 +96,6 @@ class Place:
             )
             here = ChangeSupervisor(Settings(access=access), (), sources, ChangeDeps(writing, capture), self.now)
             yield here.begin(deps), here
-
-    async def new_case(self) -> None:
-        """A new store, and the Deployment as it was, rolled out."""
-        self.number += 1
-        self.database = self.folder / f"{self.number}.db"
-        new_store(self.database)
-        self.ahead_s = 0.0
-        self.before = self.before or (await self.live())["spec"]
-        await self.rolled_out()
-
-    async def rolled_out(self) -> None:
-        async with asyncio.timeout(180):
-            while unfinished_rollout(await self.live()):  # noqa: ASYNC110  # only the cluster can tell
-                await asyncio.sleep(0.005)
-
-    async def live(self) -> dict[str, Any]:
-        return await self.writer.deployment(NAMESPACE, NAME)
-
-    def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        connection = sqlite3.connect(self.database)
-        try:
-            return connection.execute(statement).fetchall()
-        finally:
-            connection.close()
 
     def cards(self) -> dict[str, str]:
         """The headline of each card, by its key."""
@@ -248,7 +208,9 @@ async def a_place(folder: Path) -> AsyncGenerator[Place]:
         cluster = await stack.enter_async_context(await open_cluster(kubeconfig=config))
         writer = await stack.enter_async_context(await open_writer(kubeconfig=config))
         gateway = Gateway(*await stack.enter_async_context(open_client(slack.api_url, slack.bot_token)))
-        places.append(Place(cluster, writer, gateway, slack.workspace.channel_id(ROOM), folder))
+        places.append(
+            Place(cluster=cluster, writer=writer, gateway=gateway, room=slack.workspace.channel_id(ROOM), folder=folder)
+        )
         writer.clock = ServerClock(lambda: time.monotonic() + places[0].ahead_s)
         yield places[0]
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from bot.changes.record import Record
@@ -15,9 +16,13 @@ from bot.kube.models import PODS
 from handlers.changes.scheduler_log import LOUD_FOR_S, LOUDEST_BYTES_S, why_to_end
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
-from tests.changes.endings import LEVEL, NAMESPACE, POD
+from tests.changes.records import OF_SCHEDULER
 from tests.slack.bot import RECORDING
 
+NAMESPACE, POD = "hami-system", "hami-scheduler"
+LEVEL = msgspec.structs.replace(
+    OF_SCHEDULER, old="2", new="4", raised_at="2026-11-21T11:55:00Z", at="2026-11-21T12:05:00Z"
+)
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LINE = b"I1121 11:59:59.000000       1 scheduler.go:1] " + b"x" * 977 + b"\n"
 

@@ -2,12 +2,10 @@
 
 import json
 
-import click
 import msgspec
 import pytest
 
 from bot.changes.deadline import SHORTEST_S
-from bot.changes.decide import Restore, decide
 from bot.changes.effects import blast_radius
 from bot.changes.kinds import (
     KINDS,
@@ -21,7 +19,7 @@ from bot.changes.kinds import (
     kind_of,
 )
 from bot.changes.plan import NothingToDo, Plan, Raise, plan_extension, plan_raise
-from bot.changes.record import KEY, Refusal, UnreadableRecord, read_record, write_record
+from bot.changes.record import KEY, Refusal, read_record, write_record
 from bot.errors import UsageError
 from bot.hami.version import Version
 from bot.kube.times import format_duration
@@ -39,12 +37,22 @@ from handlers.changes.draft import (
     write_draft,
 )
 from handlers.changes.listeners import CHANGE
-from handlers.changes.words import ChangeAsked, Extend, Request, Revert, Show, change_commands, words_of
-from handlers.parsing.grammar import Grammar, read
-from handlers.parsing.question import split_words
+from handlers.changes.words import Extend, Revert, Show, words_of
 from playbooks.rules.installation.install_settings import undo
 from sandbox.apiserver.jsonpatch import apply_json_patch
-from tests.changes.deployments import EVERY, EXTENDER, KUBE_SCHEDULER, NOW, but, deployment, new_value, recorded, wants
+from tests.changes.deployments import (
+    EVERY,
+    EXTENDER,
+    KUBE_SCHEDULER,
+    NOW,
+    but,
+    deployment,
+    due_on,
+    new_value,
+    recorded,
+    wants,
+)
+from tests.changes.records import asked
 from tests.changes.rig import NEWEST
 
 kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -64,15 +72,6 @@ def the_plan(kind: ChangeKind, container: str = "") -> Plan:
     plan = planned(kind, container)
     assert isinstance(plan, Plan), plan
     return plan
-
-
-def asked(text: str) -> Request:
-    grammar = Grammar("/hami", list)
-    for command in change_commands("/hami", list[click.Parameter]):
-        grammar.add_command(command)
-    found = read(grammar, split_words(text))
-    assert isinstance(found, ChangeAsked)
-    return found.request
 
 
 # --------------------------------------------------------------------------------------------------- the words
@@ -208,8 +207,8 @@ def test_several_flags_are_one_restart_and_go_back_together_to_the_byte(flags: l
     assert [(each.flag, each.new) for each in plan.record.flags] == list(TOGETHER.values)
     assert sum(step["op"] == "replace" for step in plan.patch) == 1
     after = apply_json_patch(before, plan.patch)
-    due = decide(after, NOW + 1800)
-    assert isinstance(due, Restore)
+    due = due_on(after, NOW + 1800)
+    assert due.event.kind == "reverted"
     assert json.dumps(apply_json_patch(after, due.patch)["spec"]) == json.dumps(before["spec"])
 
 
@@ -248,8 +247,8 @@ def test_profiles_that_only_the_pod_itself_reaches_are_opened_and_closed_with_th
     assert plan.record.kind.verb == "profiling"
     told = {impact.code for impact in blast_radius(before, plan, DeploymentContext(services=[], version=version))}
     assert "profiles-inside" in told
-    due = decide(apply_json_patch(before, plan.patch), NOW + 600)
-    assert isinstance(due, Restore)
+    due = due_on(apply_json_patch(before, plan.patch), NOW + 600)
+    assert due.event.kind == "reverted"
     restored = apply_json_patch(apply_json_patch(before, plan.patch), due.patch)
     assert json.dumps(restored["spec"]) == json.dumps(before["spec"])
 
@@ -276,8 +275,8 @@ def test_a_change_of_one_such_flag_that_is_open_still_goes_back(old: str) -> Non
     before, plan = recorded("hami-2.10"), the_plan(KINDS[old])
     after = apply_json_patch(before, plan.patch)
     assert '"also"' not in after["metadata"]["annotations"][KEY]
-    due = decide(after, NOW + 600)
-    assert isinstance(due, Restore)
+    due = due_on(after, NOW + 600)
+    assert due.event.kind == "reverted"
     assert json.dumps(apply_json_patch(after, due.patch)["spec"]) == json.dumps(before["spec"])
 
 
@@ -323,9 +322,9 @@ def test_a_record_of_an_unknown_kind_is_told_and_left_alone() -> None:
     after = apply_json_patch(recorded("hami-2.10"), the_plan(KINDS["v"]).patch)
     text = after["metadata"]["annotations"][KEY].replace('"flag":"v"', '"flag":"http-timeout"')
     after["metadata"]["annotations"][KEY] = text
-    found = decide(after, NOW + 10**6)
-    assert isinstance(found, UnreadableRecord)
-    assert found.why.startswith("this version of hami-bot cannot change 'http-timeout'")
+    event = due_on(after, NOW + 10**6).event
+    assert event.kind == "unreadable"
+    assert event.detail.startswith("this version of hami-bot cannot change 'http-timeout'")
 
 
 def test_a_record_of_an_unknown_kind_cannot_be_made() -> None:

@@ -14,7 +14,7 @@ from bot.kube.client.leader import Leader
 from bot.kube.client.writer import Writer
 from bot.periodic_jobs import Clock
 from bot.store import StoreError
-from handlers.changes.leader_pass import Leadership, Pace, Watch, WritableCluster, WritableClusters, lead
+from handlers.changes.leader_pass import Leadership, Pace, WritableCluster, WritableClusters
 from tests.changes.rig import NAME, NAMESPACE, Rig, rig
 
 QUICK = Pace(pass_s=0.05, again_s=0.05, beside_s=0.05)
@@ -64,8 +64,8 @@ async def nothing() -> None:
     return
 
 
-def watched(here: Rig, beside: Callable[[], Awaitable[None]] = nothing, *, recording: bool = False) -> Watch:
-    """What leads the rig's cluster; a Lease of its own beside the Deployment."""
+def watched(here: Rig, beside: Callable[[], Awaitable[None]] = nothing, *, recording: bool = False) -> Leadership:
+    """Of the rig's cluster; a Lease of its own beside the Deployment."""
 
     @asynccontextmanager
     async def opened(_: str) -> AsyncIterator[Writer | None]:
@@ -78,14 +78,13 @@ def watched(here: Rig, beside: Callable[[], Awaitable[None]] = nothing, *, recor
     async def namespace(_: WritableCluster) -> str:
         return "kube-system"
 
-    return Watch("lab", WritableClusters(opened, writable), namespace, beside, "me", QUICK, Clock())
+    return Leadership("lab", WritableClusters(opened, writable), namespace, beside)
 
 
 @asynccontextmanager
-async def leading(watch: Watch) -> AsyncIterator[Leadership]:
-    leadership = Leadership("lab")
-    async with watch.clock:
-        task = asyncio.create_task(lead(watch, leadership))
+async def leading(leadership: Leadership, identity: str = "me") -> AsyncIterator[Leadership]:
+    async with Clock() as clock:
+        task = asyncio.create_task(leadership.lead(identity, QUICK, clock))
         yield leadership
         assert not task.done(), task
         task.cancel()
@@ -96,6 +95,13 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(180):
         while not await holds():  # noqa: ASYNC110  # only the cluster, or what is told of it, can tell
             await asyncio.sleep(0.01)
+
+
+async def until_trouble(leadership: Leadership, *, is_told: bool) -> None:
+    async def is_so() -> bool:
+        return bool(leadership.trouble) is is_told
+
+    await until(is_so)
 
 
 async def undone(here: Rig) -> None:
@@ -136,11 +142,7 @@ async def test_a_bug_anywhere_in_leading_ends_nothing_and_is_in_the_log_once(
         async with leading(watched(bot)) as leadership:
             await undone(here)
             await asyncio.wait_for(writer.spent.wait(), 60)
-
-            async def is_well() -> bool:
-                return not leadership.trouble
-
-            await until(is_well)
+            await until_trouble(leadership, is_told=False)
     assert len(bugs) == 1
 
 
@@ -156,16 +158,9 @@ async def test_where_another_leads_an_earlier_trouble_is_over(tmp_path: Path, bu
     async with rig(tmp_path) as here:
         bot, _ = with_writer(here, Broken(here.writer, "annotated", KeyError("a bug"), 10**9))
         async with leading(watched(bot)) as leadership:
-
-            async def is_told() -> bool:
-                return bool(leadership.trouble)
-
-            async def is_over() -> bool:
-                return not leadership.trouble
-
-            await until(is_told)
-            async with leading(watched(here)._replace(identity="another", clock=Clock())) as other:
-                await until(is_over)
+            await until_trouble(leadership, is_told=True)
+            async with leading(watched(here), "another") as other:
+                await until_trouble(leadership, is_told=False)
                 assert other.trouble == ""
     assert bugs
 
@@ -179,11 +174,7 @@ async def test_while_passes_fail_it_is_told_why(tmp_path: Path, bugs: list[loggi
     async with rig(tmp_path) as here:
         bot, _ = with_writer(here, Broken(here.writer, "annotated", KeyError("a bug"), 10**9))
         async with leading(watched(bot)) as leadership:
-
-            async def is_told() -> bool:
-                return bool(leadership.trouble)
-
-            await until(is_told)
+            await until_trouble(leadership, is_told=True)
             assert "KeyError: 'a bug'" in leadership.trouble
     assert len(bugs) == 1
 
@@ -212,8 +203,8 @@ async def test_an_object_that_trips_a_bug_keeps_no_other_waiting(tmp_path: Path,
 
 async def test_a_recording_is_no_cluster_to_be_led(tmp_path: Path) -> None:
     async with rig(tmp_path) as here:
-        leadership = Leadership("lab")
-        await lead(watched(here, recording=True), leadership)
+        leadership = watched(here, recording=True)
+        await leadership.lead("me", QUICK, Clock())
         assert not await leadership.is_possible()
         assert leadership.trouble == ""
 
@@ -222,7 +213,7 @@ async def test_the_end_of_leading_is_no_bug(tmp_path: Path) -> None:
     """Stopped at any moment: `_no_bugs` looks at the log."""
     async with rig(tmp_path) as here:
         for turns in range(60):
-            task = asyncio.create_task(lead(watched(here), Leadership("lab")))
+            task = asyncio.create_task(watched(here).lead("me", QUICK, Clock()))
             for _ in range(turns):
                 await asyncio.sleep(0)
             task.cancel()

@@ -8,14 +8,24 @@ from typing import Any
 
 import pytest
 
-from bot.changes.decide import Blocked, Forget, Restore, Wait, decide
 from bot.changes.kinds import VERBOSITY
 from bot.changes.merge import by_hand
 from bot.changes.plan import Plan, Raise, annotation, plan_raise
 from bot.changes.record import KEY, Record, read_record
 from bot.hami.version import Version
 from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch
-from tests.changes.deployments import EDITS, EXTENDER, KUBE_SCHEDULER, NOW, but, deployment, recorded, wants
+from tests.changes.deployments import (
+    EDITS,
+    EXTENDER,
+    KUBE_SCHEDULER,
+    NOW,
+    but,
+    deployment,
+    due_at_deadline,
+    due_on,
+    recorded,
+    wants,
+)
 
 LEVEL = wants(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
 SPELLINGS = [
@@ -54,38 +64,37 @@ def test_only_our_element_goes_back_among_what_somebody_else_edited(field: str, 
     before = ["scheduler", *spelling, "--debug"]
     target = raised(spelling, field=field)
     after = edited(target, edit(words_of(target, field)), field=field)
-    assert isinstance(decide(after, NOW + 599), Wait)
-    due = decide(after, NOW + 600)
-    assert isinstance(due, Restore)
+    due = due_at_deadline(after)
+    assert due.event.kind == "reverted"
     undone = apply_json_patch(after, due.patch)
     assert json.dumps(undone["spec"]) == json.dumps(edited(after, edit(before), field=field)["spec"])
     assert annotation(undone) is None
 
 
 def test_what_somebody_else_edited_is_told() -> None:
-    due = decide(edited(raised(["-v=4"]), ["scheduler", "-v=5", "--debug", "--token=abc"]), NOW + 600)
-    assert isinstance(due, Restore)
-    assert due.kept.startswith("+ --token=")
-    assert "abc" not in due.kept
+    due = due_on(edited(raised(["-v=4"]), ["scheduler", "-v=5", "--debug", "--token=abc"]), NOW + 600)
+    assert due.event.kind == "reverted"
+    assert due.event.detail.startswith("+ --token=")
+    assert "abc" not in due.event.detail
 
 
 def test_an_edit_that_comes_between_the_look_and_the_patch_is_not_overwritten() -> None:
     after = edited(raised(["-v=4"]), ["scheduler", "-v=5", "--debug", "--foreign"])
-    due = decide(after, NOW + 600)
-    assert isinstance(due, Restore)
+    due = due_on(after, NOW + 600)
+    assert due.event.kind == "reverted"
     with pytest.raises(PatchError):
         apply_json_patch(edited(after, ["scheduler", "-v=5", "--debug", "--foreign", "--more"]), due.patch)
 
 
 def test_our_value_in_another_spelling_goes_back_in_that_spelling() -> None:
-    due = decide(after := edited(raised(["-v=4"]), ["scheduler", "--v", "5"]), NOW + 600)
-    assert isinstance(due, Restore)
+    due = due_on(after := edited(raised(["-v=4"]), ["scheduler", "--v", "5"]), NOW + 600)
+    assert due.event.kind == "reverted"
     assert words_of(apply_json_patch(after, due.patch)) == ["scheduler", "--v", "4"]
 
 
 def test_a_flag_that_was_not_set_is_taken_out_in_whichever_spelling_it_stands() -> None:
-    due = decide(after := edited(raised([]), ["scheduler", "--v", "5", "--debug"]), NOW + 600)
-    assert isinstance(due, Restore)
+    due = due_on(after := edited(raised([]), ["scheduler", "--v", "5", "--debug"]), NOW + 600)
+    assert due.event.kind == "reverted"
     assert words_of(apply_json_patch(after, due.patch)) == ["scheduler", "--debug"]
 
 
@@ -96,18 +105,20 @@ def test_a_flag_that_was_not_set_is_taken_out_in_whichever_spelling_it_stands() 
 )
 def test_where_somebody_else_set_another_value_nothing_is_overwritten(words: list[str]) -> None:
     after = edited(raised(["-v=4"]), words)
-    assert isinstance(decide(after, NOW + 599), Wait)
-    due = decide(after, NOW + 600)
-    assert isinstance(due, Forget)
-    assert due.how == "drifted"
+    due = due_at_deadline(after)
+    assert due.event.kind == "drifted"
     assert words_of(apply_json_patch(after, due.patch)) == words
 
 
-@pytest.mark.parametrize(("spelling", "words"), [(["-v=4"], ["scheduler", "--x", "--v=4"]), ([], ["scheduler", "--x"])])
+@pytest.mark.parametrize(
+    ("spelling", "words"),
+    [(["-v=4"], ["scheduler", "-v=4"]), (["-v=4"], ["scheduler", "--x", "--v=4"]), ([], ["scheduler", "--x"])],
+)
 def test_what_another_put_back_among_other_edits_is_forgotten_at_once(spelling: list[str], words: list[str]) -> None:
-    due = decide(edited(raised(spelling), words), NOW + 30)
-    assert isinstance(due, Forget)
-    assert due.how == "reverted-by-another"
+    after = edited(raised(spelling), words)
+    due = due_on(after, NOW + 30)
+    assert due.event.kind == "reverted-by-another"
+    assert annotation(apply_json_patch(after, due.patch)) is None
 
 
 TWICE = ["scheduler", "-v=5", "--debug", "--v", "5"]
@@ -115,15 +126,14 @@ TWICE = ["scheduler", "-v=5", "--debug", "--v", "5"]
 
 def test_our_value_twice_is_left_and_stays_due() -> None:
     after = edited(raised(["-v=4"]), TWICE)
-    assert isinstance(decide(after, NOW + 599), Wait)
-    due = decide(after, NOW + 600)
-    assert isinstance(due, Blocked)
-    assert due.record == record_of(after)
+    due = due_at_deadline(after)
+    assert due.event.kind == "failed"
+    assert due.event.record == record_of(after)
 
 
 def test_our_value_in_the_containers_other_list_is_left_and_stays_due() -> None:
     after = edited(edited(raised(["-v=4"]), []), ["scheduler", "-v=5"], field="command")
-    assert isinstance(decide(after, NOW + 600), Blocked)
+    assert due_on(after, NOW + 600).event.kind == "failed"
 
 
 def run_by_hand(command: str, target: dict[str, Any]) -> dict[str, Any]:
@@ -166,8 +176,8 @@ def running() -> dict[str, Any]:
 def test_a_level_set_in_the_process_is_set_back_though_somebody_else_edited_the_words() -> None:
     after = running()
     after["spec"]["template"]["spec"]["containers"][0]["command"].append("--x")
-    due = decide(after, NOW + 600)
-    assert isinstance(due, Restore)
+    due = due_on(after, NOW + 600)
+    assert due.event.kind == "reverted"
     undone = apply_json_patch(after, due.patch)
     assert undone["spec"] == after["spec"]
     assert annotation(undone) is None
@@ -186,8 +196,8 @@ SEVERAL = Raise((("kube-qps", "50"), ("kube-burst", "100"), ("kube-timeout", "30
 def test_several_flags_go_back_among_what_somebody_else_edited(edit: Any) -> None:
     target = raised(["--kube-burst=40"], wanted=SEVERAL)
     after = edited(target, edit(words_of(target)))
-    due = decide(after, NOW + 600)
-    assert isinstance(due, Restore)
+    due = due_on(after, NOW + 600)
+    assert due.event.kind == "reverted"
     assert words_of(apply_json_patch(after, due.patch)) == edit(["scheduler", "--kube-burst=40", "--debug"])
 
 
@@ -195,17 +205,16 @@ def test_of_several_flags_the_one_that_somebody_else_set_stays_and_the_others_go
     target = raised(["--kube-burst=40"], wanted=SEVERAL)
     theirs = ["--kube-burst=70" if word == "--kube-burst=100" else word for word in words_of(target)]
     after = edited(target, theirs)
-    assert isinstance(decide(after, NOW + 599), Wait)
-    due = decide(after, NOW + 600)
-    assert isinstance(due, Restore)
-    assert "--kube-burst=70" in due.kept
+    due = due_at_deadline(after)
+    assert due.event.kind == "reverted"
+    assert "--kube-burst=70" in due.event.detail
     assert words_of(apply_json_patch(after, due.patch)) == ["scheduler", "--kube-burst=70", "--debug"]
 
 
 def test_several_flags_of_which_one_cannot_be_told_wait_for_a_person_whose_command_reverts_all() -> None:
     target = raised(["--kube-burst=40"], wanted=SEVERAL)
     after = edited(target, [*words_of(target), "--kube-qps=50"])
-    assert isinstance(decide(after, NOW + 600), Blocked)
+    assert due_on(after, NOW + 600).event.kind == "failed"
     patch = json.loads(shlex.split(by_hand(after, record_of(after)))[-1])
     assert words_of(apply_json_patch(after, patch)) == ["scheduler", "--kube-burst=40", "--debug"]
 
@@ -213,6 +222,5 @@ def test_several_flags_of_which_one_cannot_be_told_wait_for_a_person_whose_comma
 def test_several_flags_that_somebody_else_put_back_one_by_one_are_reverted_by_another() -> None:
     target = raised(["--kube-burst=40"], wanted=SEVERAL)
     after = edited(target, ["scheduler", "--kube-burst=40", "--debug", "--other"])
-    due = decide(after, NOW)
-    assert isinstance(due, Forget)
-    assert due.how == "reverted-by-another"
+    due = due_on(after, NOW)
+    assert due.event.kind == "reverted-by-another"

@@ -39,6 +39,14 @@ def damaged(here: Several, damage: str) -> None:
     here.cluster.damage(DAMAGES[damage](write_record(record)))
 
 
+async def with_damage(damage: str, wanted: Raise = LEVEL, replicas: int = 1) -> Several:
+    """A change is open whose record is damaged."""
+    here = Several(replicas)
+    await raised(here, wanted)
+    damaged(here, damage)
+    return here
+
+
 def extender(here: Several) -> list[str]:
     return words_of(here.cluster.live(), EXTENDER)
 
@@ -57,9 +65,7 @@ def reworded(here: Several, words: list[str]) -> None:
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("wanted", [LEVEL, RUNNING], ids=["in the words", "in the running process"])
 async def test_what_was_raised_is_back_at_its_deadline_exactly_as_it_was(wanted: Raise, damage: str) -> None:
-    here = Several(1)
-    await raised(here, wanted)
-    damaged(here, damage)
+    here = await with_damage(damage, wanted)
     if wanted is LEVEL:
         await here.passes(599)
         assert "-v=5" in extender(here)
@@ -72,9 +78,7 @@ async def test_what_was_raised_is_back_at_its_deadline_exactly_as_it_was(wanted:
 
 @pytest.mark.parametrize("damage", ["off", "broken"])
 async def test_that_the_record_is_damaged_is_told_at_once_and_once(damage: str) -> None:
-    here = Several(1)
-    await raised(here)
-    damaged(here, damage)
+    here = await with_damage(damage)
     bot = here.replicas[0].changer()
     [event] = await bot.passes.reconcile()
     assert (event.kind, event.source, bot.passes.trouble) == ("unreadable", "copy", "")
@@ -83,9 +87,7 @@ async def test_that_the_record_is_damaged_is_told_at_once_and_once(damage: str) 
 
 
 async def test_what_somebody_else_edited_meanwhile_stays() -> None:
-    here = Several(1)
-    await raised(here)
-    damaged(here, "off")
+    here = await with_damage("off")
     reworded(here, ["scheduler", "--foreign", "-v=5", "--debug"])
     await here.passes(600)
     assert extender(here) == ["scheduler", "--foreign", "-v=4", "--debug"]
@@ -94,9 +96,7 @@ async def test_what_somebody_else_edited_meanwhile_stays() -> None:
 
 @pytest.mark.parametrize("damage", ["off", "cut"])
 async def test_a_flag_that_somebody_else_set_is_left_and_that_is_told(damage: str) -> None:
-    here = Several(1)
-    await raised(here)
-    damaged(here, damage)
+    here = await with_damage(damage)
     reworded(here, ["scheduler", "-v=2"])
     await here.passes(15, 600, 700)
     assert extender(here) == ["scheduler", "-v=2"]
@@ -106,9 +106,7 @@ async def test_a_flag_that_somebody_else_set_is_left_and_that_is_told(damage: st
 
 @pytest.mark.parametrize("damage", ["off", "cut"])
 async def test_a_flag_that_is_back_already_is_told_as_reverted(damage: str) -> None:
-    here = Several(1)
-    await raised(here)
-    damaged(here, damage)
+    here = await with_damage(damage)
     reworded(here, ["scheduler", "-v=4", "--debug"])
     await here.passes(15)
     assert annotation(here.cluster.live()) is None
@@ -117,9 +115,7 @@ async def test_a_flag_that_is_back_already_is_told_as_reverted(damage: str) -> N
 
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_on_a_deployment_that_was_made_anew_nothing_is_reverted_and_that_is_said_until_it_is(damage: str) -> None:
-    here = Several(1)
-    await raised(here)
-    damaged(here, damage)
+    here = await with_damage(damage)
     here.cluster.create("u-2", here.cluster.live())
     before = json.dumps(here.cluster.live())
     bot = here.replicas[0].changer()
@@ -137,9 +133,7 @@ async def test_on_a_deployment_that_was_made_anew_nothing_is_reverted_and_that_i
 
 
 async def test_our_value_in_several_places_is_left_to_a_person_who_is_given_the_command() -> None:
-    here = Several(1)
-    await raised(here)
-    damaged(here, "off")
+    here = await with_damage("off")
     reworded(here, ["scheduler", "-v=5", "--debug", "--v=5"])
     here.cluster.now = NOW + 600
     bot = here.replicas[0].changer()
@@ -151,9 +145,7 @@ async def test_our_value_in_several_places_is_left_to_a_person_who_is_given_the_
 
 
 async def test_a_damaged_record_that_the_store_does_not_know_is_said_until_somebody_removes_it() -> None:
-    here = Several(1)
-    await raised(here)
-    damaged(here, "broken")
+    here = await with_damage("broken")
     here.journal.rows.clear()
     bot = here.replicas[0].changer()
     for _ in range(2):
@@ -166,9 +158,7 @@ async def test_a_damaged_record_that_the_store_does_not_know_is_said_until_someb
 
 
 async def test_of_several_open_changes_the_one_whose_record_is_damaged_goes_back_beside_the_others() -> None:
-    here = Several(1)
-    await raised(here, but(LEVEL, seconds=60))
-    damaged(here, "off")
+    here = await with_damage("off", but(LEVEL, seconds=60))
     await raised(here, wants(PROFILING, "true", EXTENDER, 600, "U1"), "c2")
     await here.passes(60)
     assert extender(here) == ["scheduler", "-v=4", "--debug", "--profiling=true"]
@@ -181,9 +171,7 @@ async def test_of_several_open_changes_the_one_whose_record_is_damaged_goes_back
 
 
 async def test_a_change_of_another_container_keeps_its_own_record() -> None:
-    here = Several(1)
-    await raised(here, but(LEVEL, seconds=60))
-    damaged(here, "off")
+    here = await with_damage("off", but(LEVEL, seconds=60))
     await raised(here, but(RUNNING, value="6"), "c2")
     await here.passes(60)
     assert "-v=4" in extender(here)
@@ -198,9 +186,7 @@ async def test_a_change_of_another_container_keeps_its_own_record() -> None:
 async def test_changes_of_one_flag_go_back_in_the_order_in_which_they_stand_on_each_other(
     second: str, first_s: int, second_s: int
 ) -> None:
-    here = Several(1)
-    await raised(here, but(LEVEL, seconds=first_s))
-    damaged(here, "off")
+    here = await with_damage("off", but(LEVEL, seconds=first_s))
     await raised(here, but(LEVEL, value="6", seconds=second_s), "c2")
     if second != "whole":
         damaged(here, second)
@@ -227,9 +213,7 @@ async def test_what_another_version_wrote_of_another_change_is_neither_read_nor_
 
 
 async def test_two_processes_revert_it_once_and_the_loser_touches_nothing() -> None:
-    here = Several(2)
-    await raised(here)
-    damaged(here, "cut")
+    here = await with_damage("cut", replicas=2)
     here.cluster.now = NOW + 600
     await asyncio.gather(*(replica.changer().passes.reconcile() for replica in here.replicas))
     await here.passes(615)
@@ -239,9 +223,7 @@ async def test_two_processes_revert_it_once_and_the_loser_touches_nothing() -> N
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 async def test_a_write_that_fails_is_tried_again_and_nobody_is_told_that_there_is_no_copy(trouble: Trouble) -> None:
-    here = Several(1)
-    await raised(here)
-    damaged(here, "broken")
+    here = await with_damage("broken")
     here.cluster.now = NOW + 600
     here.replicas[0].way.next = trouble
     bot = here.replicas[0].changer()
@@ -253,9 +235,7 @@ async def test_a_write_that_fails_is_tried_again_and_nobody_is_told_that_there_i
 
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_somebody_who_reverts_it_now_reverts_it(damage: str) -> None:
-    here = Several(1)
-    await raised(here)
-    damaged(here, damage)
+    here = await with_damage(damage)
     here.cluster.asked_early.add("c1")
     event = await here.replicas[0].changer().revert(NAMESPACE, NAME, by="U2")
     assert (event.kind, event.by) == ("reverted", "U2")
@@ -281,9 +261,7 @@ async def test_a_deadline_that_was_moved_holds_for_the_copy_too() -> None:
 
 
 async def test_an_edited_record_that_is_extended_leaves_the_copy_as_it_is() -> None:
-    here = Several(1)
-    await raised(here)
-    damaged(here, "edited")
+    here = await with_damage("edited")
     await here.replicas[0].changer().extend(NAMESPACE, NAME, NOW + 1200, by="U2")
     [change] = await here.journal.opened()
     assert (change.record.new, change.record.deadline) == ("5", NOW + 1200)
@@ -292,9 +270,7 @@ async def test_an_edited_record_that_is_extended_leaves_the_copy_as_it_is() -> N
 
 
 async def test_while_the_store_is_out_of_reach_it_is_said_and_once_it_is_back_it_is_reverted() -> None:
-    here = Several(1)
-    await raised(here)
-    damaged(here, "broken")
+    here = await with_damage("broken")
     here.journal.down = True
     here.cluster.now = NOW + 700
     bot = here.replicas[0].changer()

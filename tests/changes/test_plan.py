@@ -8,14 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.changes.deadline import later
-from bot.changes.decide import Forget, Restore, Retime, Wait, decide
+from bot.changes.decide import Wait, decide
 from bot.changes.kinds import KINDS, LONGEST_S, PROFILING, VERBOSITY
 from bot.changes.plan import NothingToDo, Plan, Raise, annotation, plan_extension, plan_raise
-from bot.changes.record import KEY, Record, Refusal, UnreadableRecord, read_record
+from bot.changes.record import KEY, Record, Refusal, read_record
 from bot.hami.version import Version
 from bot.texts import in_english
 from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, but, deployment, new_value, recorded, wants
+from tests.changes.deployments import (
+    EXTENDER,
+    KUBE_SCHEDULER,
+    NOW,
+    but,
+    deployment,
+    due_at_deadline,
+    due_on,
+    new_value,
+    recorded,
+    wants,
+)
 
 NEWEST = Version(2, 10)
 LEVEL = wants(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
@@ -50,8 +61,8 @@ def test_whatever_the_words_what_is_raised_is_put_back(command, args, kind, anno
         return
     after = apply_json_patch(before, plan.patch)
     assert isinstance(decide(after, NOW), Wait)
-    due = decide(after, NOW + 600)
-    assert isinstance(due, Restore)
+    due = due_on(after, NOW + 600)
+    assert due.event.kind == "reverted"
     assert due.patch == plan.revert_patch
     undone = apply_json_patch(after, due.patch)
     assert template(undone) == template(before)
@@ -79,27 +90,17 @@ def test_a_patch_does_nothing_to_an_object_that_changed_since(edit, name) -> Non
 def test_containers_that_change_places_are_still_put_back() -> None:
     after = raised(deployment(args=["-v=4"]))
     after["spec"]["template"]["spec"]["containers"].insert(0, {"name": "injected", "args": ["-v=5"]})
-    due = decide(after, NOW + 600)
-    assert isinstance(due, Restore)
+    due = due_on(after, NOW + 600)
+    assert due.event.kind == "reverted"
     containers = apply_json_patch(after, due.patch)["spec"]["template"]["spec"]["containers"]
     assert [container.get("args") for container in containers] == [["-v=5"], None, ["-v=4"], ["-v=1"]]
-
-
-def test_what_another_put_back_is_only_forgotten_and_at_once() -> None:
-    after = raised(deployment(args=["-v=4"]))
-    after["spec"]["template"]["spec"]["containers"][1]["args"] = ["-v=4"]
-    due = decide(after, NOW + 30)
-    assert isinstance(due, Forget)
-    assert due.how == "reverted-by-another"
-    assert KEY not in apply_json_patch(after, due.patch)["metadata"]["annotations"]
 
 
 def test_a_foreign_edit_is_left_alone_and_shown() -> None:
     after = raised(deployment(args=["-v=4"]))
     after["spec"]["template"]["spec"]["containers"][1]["args"] = ["-v=6"]
-    due = decide(after, NOW + 600)
-    assert isinstance(due, Forget)
-    assert (due.how, due.diff) == ("drifted", "- -v=5\n+ -v=6")
+    due = due_on(after, NOW + 600)
+    assert (due.event.kind, due.event.detail) == ("drifted", "- -v=5\n+ -v=6")
     undone = apply_json_patch(after, due.patch)
     assert template(undone) == template(after)
     assert annotation(undone) is None
@@ -108,39 +109,36 @@ def test_a_foreign_edit_is_left_alone_and_shown() -> None:
 def test_a_container_that_is_gone_leaves_nothing_to_undo() -> None:
     after = raised(deployment(args=["-v=4"]))
     after["spec"]["template"]["spec"]["containers"][1]["name"] = "renamed"
-    due = decide(after, NOW + 10)
-    assert isinstance(due, Forget)
-    assert due.how == "container-gone"
+    due = due_on(after, NOW + 10)
+    assert due.event.kind == "container-gone"
 
 
 @pytest.mark.parametrize("text", ["", "{}", "null", "x" * 70_000, '{"v":2}', "[" * 5000])
 def test_a_record_that_cannot_be_read_is_left_where_it_is(text: str) -> None:
-    assert isinstance(decide(deployment(args=["-v=4"], annotations={KEY: text}), NOW), UnreadableRecord)
+    assert due_on(deployment(args=["-v=4"], annotations={KEY: text}), NOW).event.kind == "unreadable"
 
 
 def test_a_record_copied_to_another_object_is_not_acted_upon() -> None:
     copied = raised(deployment(args=["-v=4"]))
     copied["metadata"]["name"] = "hami-scheduler-copy"
-    assert isinstance(decide(copied, NOW + 600), UnreadableRecord)
+    assert due_on(copied, NOW + 600).event.kind == "unreadable"
 
 
 def test_a_level_set_in_the_running_process_changes_no_words() -> None:
     before = recorded("hami-2.10")
     after = raised(before, but(LEVEL, container=KUBE_SCHEDULER, means="debug-flags"))
     assert template(after) == template(before)
-    assert isinstance(decide(after, NOW + 599), Wait)
-    due = decide(after, NOW + 600)
-    assert isinstance(due, Restore)
-    assert due.record.old == "4"
+    due = due_at_deadline(after)
+    assert due.event.kind == "reverted"
+    assert due.event.record.old == "4"
     assert annotation(apply_json_patch(after, due.patch)) is None
 
 
 def test_a_level_set_in_the_process_is_forgotten_when_somebody_set_another_in_the_words() -> None:
     after = raised(recorded("hami-2.10"), but(LEVEL, container=KUBE_SCHEDULER, means="debug-flags"))
     after["spec"]["template"]["spec"]["containers"][0]["command"].append("-v=2")
-    due = decide(after, NOW + 600)
-    assert isinstance(due, Forget)
-    assert due.how == "drifted"
+    due = due_on(after, NOW + 600)
+    assert due.event.kind == "drifted"
 
 
 def test_an_extension_moves_the_deadline_and_keeps_what_is_undone() -> None:
@@ -149,10 +147,9 @@ def test_an_extension_moves_the_deadline_and_keeps_what_is_undone() -> None:
     longer = plan_extension(after, record, later(record, 660, now=NOW + 60), now=NOW + 60)
     assert not isinstance(longer, Refusal)
     extended = apply_json_patch(after, longer[1])
-    assert isinstance(decide(extended, NOW + 1259), Wait)
-    due = decide(extended, NOW + 1260)
-    assert isinstance(due, Restore)
-    assert due.record.words_before == ("-v=4",)
+    due = due_at_deadline(extended, 1260)
+    assert due.event.kind == "reverted"
+    assert due.event.record.words_before == ("-v=4",)
 
 
 def open_on(after: Any) -> Record:
@@ -288,13 +285,13 @@ def test_what_cannot_be_set_back_in_the_running_process_is_not_set_there(wanted:
 def test_a_change_that_was_raised_with_a_clock_ahead_lasts_its_own_time_from_when_it_is_seen(late_s: int) -> None:
     after = raised(deployment(args=["-v=4"]))
     now = NOW - late_s + 0.5
-    due = decide(after, now)
-    assert isinstance(due, Retime)
+    due = due_on(after, now)
+    assert due.event.kind == "retimed"
     seen = apply_json_patch(after, due.patch)
-    assert open_on(seen) == due.record
-    assert (due.record.since, due.record.deadline) == (NOW - late_s, NOW - late_s + 600)
+    assert open_on(seen) == due.event.record
+    assert (due.event.record.since, due.event.record.deadline) == (NOW - late_s, NOW - late_s + 600)
     assert isinstance(decide(seen, now), Wait)
-    assert isinstance(decide(seen, NOW - late_s + 600), Restore)
+    assert due_on(seen, NOW - late_s + 600).event.kind == "reverted"
 
 
 def test_api_servers_that_are_a_little_apart_move_no_deadline() -> None:

@@ -7,7 +7,7 @@ from bot.changes.record import KEY, read_record, write_record
 from bot.kube.models import Workload
 from bot.kube.recording.redact import MASK, redacted
 from playbooks.rules.installation.install_settings import of_record
-from tests.changes.endings import LEVEL
+from tests.changes.records import OF_SCHEDULER
 
 
 def annotation(text: str) -> str:
@@ -18,7 +18,7 @@ def annotation(text: str) -> str:
 
 def test_a_secret_that_is_a_word_of_its_own_is_masked() -> None:
     record = msgspec.structs.replace(
-        LEVEL,
+        OF_SCHEDULER,
         words_before=("scheduler", "--token", "geheim", "-v=2"),
         words_after=("scheduler", "--token", "geheim", "-v=4"),
     )
@@ -33,12 +33,12 @@ def test_a_secret_that_is_a_word_of_its_own_is_masked() -> None:
 
 
 def test_a_report_quotes_no_secret_of_an_open_change() -> None:
-    record = msgspec.structs.replace(LEVEL, words_before=("scheduler", "--token", "geheim", "-v=2"))
+    record = msgspec.structs.replace(OF_SCHEDULER, words_before=("scheduler", "--token", "geheim", "-v=2"))
     quoted = of_record("hami-system", "hami-scheduler", write_record(record)).quote
     assert "geheim" not in quoted
     assert f'"--token","{MASK}"' in quoted
 
 
-@pytest.mark.parametrize("text", [write_record(LEVEL), "{}", "[1", "no record", '{"from": [1, "a"], "to": {}}'])
+@pytest.mark.parametrize("text", [write_record(OF_SCHEDULER), "{}", "[1", "no record", '{"from": [1, "a"], "to": {}}'])
 def test_without_secrets_it_is_kept_as_it_is(text: str) -> None:
     assert annotation(text) == text

@@ -15,6 +15,7 @@ import itertools
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,12 @@ async def quietly(work: Awaitable[object]) -> None:
         await work
     except (BotError, Killed):
         return
+
+
+async def each(one: Callable[..., Awaitable[None]], cases: Sequence[Any], record_property: Record) -> None:
+    for case in cases:
+        await one(*case)
+    record_property("cases", len(cases))
 
 
 ACTS: dict[str, Callable[[Several, Changer], Awaitable[object]]] = {
@@ -95,9 +102,7 @@ async def test_a_replica_that_stands_still_at_any_step_while_another_acts(
         assert here.journal.ends().get("c1") in ({"reverted"} if raised else {"never-raised", None})
 
     cases = sample(list(itertools.product(range(await steps_of(act)), WHENS)), 4)
-    for case in cases:
-        await one(*case)
-    record_property("cases", len(cases))
+    await each(one, cases, record_property)
 
 
 @pytest.mark.parametrize("bots", [2, 3])
@@ -115,9 +120,7 @@ async def test_clocks_that_are_three_hours_wrong(bots: int, record_property: Rec
         assert here.journal.ends() == {"c1": "reverted"}
 
     cases = sample(list(itertools.product(itertools.product(SKEWS, repeat=bots), range(bots))), 8)
-    for case in cases:
-        await one(*case)
-    record_property("cases", len(cases))
+    await each(one, cases, record_property)
 
 
 @pytest.mark.parametrize("bots", [2, 3])
@@ -145,9 +148,7 @@ async def test_replicas_that_are_cut_off_from_the_api_server(bots: int, record_p
             ((0, 0, 0), (120, -120, 0)),
         )
     )
-    for case in cases:
-        await one(*case)
-    record_property("cases", len(cases))
+    await each(one, cases, record_property)
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
@@ -167,9 +168,7 @@ async def test_the_answer_of_the_revert_is_lost_for_some_of_them(trouble: Troubl
 
     hits = [hit for bots in (2, 3) for hit in itertools.product((True, False), repeat=bots)]
     cases = [(hit, early) for hit in hits for early in (False, True) if not (early and trouble == "down")]
-    for case in cases:
-        await one(*case)
-    record_property("cases", len(cases))
+    await each(one, cases, record_property)
 
 
 @pytest.mark.parametrize("down", ["raise", "deadline", "always after the raise", "emptied", "emptied before the end"])
@@ -225,9 +224,7 @@ async def test_somebody_edits_an_unrelated_argument_at_any_step(
         assert await here.journal.opened() == []
 
     cases = sample(list(itertools.product(range(await steps_of(act)), WHENS)), 4)
-    for case in cases:
-        await one(*case)
-    record_property("cases", len(cases))
+    await each(one, cases, record_property)
 
 
 async def test_a_journal_or_a_log_that_hangs_keeps_nothing_from_being_undone() -> None:

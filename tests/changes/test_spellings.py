@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -40,15 +40,6 @@ AT_ONCE = Timing(ready_s=0, gone_s=0, lease_s=0)
 SPELLINGS = ["-v=4", "--v=4", "-v 4", "--v 4", "-v4", "-v=1 --debug --v=4", ""]
 LEVEL = wants(VERBOSITY, "6", EXTENDER, 600, "U1", "a pod hangs")
 SCHEDULER = ("hami-system", "hami-scheduler")
-
-
-class Layout(NamedTuple):
-    """Whose flags are spelled: the container's list, and what stands before and after them."""
-
-    container: str
-    field: str
-    before: tuple[str, ...]
-    after: tuple[str, ...]
 
 
 async def raised_and_reverted(writer: Writer, where: tuple[str, str], wanted: Raise, version: Version) -> None:
@@ -296,7 +287,7 @@ async def test_a_killed_raise_whose_deed_is_resumed_has_its_level_set_before_it_
         unused: Any = None
         maker = ChangeMaker(deps, unused, unused, exact=False)
         writable = WritableCluster("lab", here.replica.writer(), here.replica.changer(), unused, asyncio.Lock())
-        assert await maker.became(writable, "c1") == "raised"
+        assert await maker.resume(writable, "c1") == "raised"
         assert set(here.cluster.levels.values()) == {"6"}
 
 
@@ -352,7 +343,7 @@ async def test_words_that_somebody_changed_are_what_the_old_pods_are_set_to() ->
     here = Running()
     await here.raise_()
     words = ["kube-scheduler", "-v=2"]
-    here.cluster.edit(lambda object_: object_["spec"]["template"]["spec"]["containers"][2].update(command=words))
+    here.cluster.edit(lambda object_: object_["spec"]["template"]["spec"]["containers"][3].update(command=words))
     assert await here.pass_(600) == ["drifted"]
     assert set(here.cluster.levels.values()) == {"2"}
 

@@ -1,6 +1,5 @@
 """The words that change something: what they ask for, and what a typo is told."""
 
-import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,20 +8,10 @@ from bot.changes.plan import Raise
 from bot.errors import UsageError
 from bot.kube.times import format_duration, read_duration
 from handlers.changes.draft import as_typed, split_change
-from handlers.changes.words import ChangeAsked, Extend, Request, Revert, Show, change_commands, read_change, words_of
-from handlers.parsing.grammar import Grammar, read
+from handlers.changes.words import Extend, Request, Show, read_change, words_of
 from handlers.parsing.question import as_delivered, split_words, without_invisible
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, but
-
-
-def asked(text: str) -> Request:
-    grammar = Grammar("/hami", list)
-    for command in change_commands("/hami", list[click.Parameter]):
-        grammar.add_command(command)
-    found = read(grammar, split_words(text))
-    assert isinstance(found, ChangeAsked)
-    return found.request
-
+from tests.changes.records import asked
 
 LEVEL = Raise((("v", "5"),), EXTENDER, 600)
 
@@ -30,8 +19,6 @@ LEVEL = Raise((("v", "5"),), EXTENDER, 600)
 @pytest.mark.parametrize(
     ("text", "request_"),
     [
-        ("verbosity", Show("verbosity")),
-        ("profiling", Show("profiling")),
         ("revert", Show()),
         ("undo the last change", Show()),
         ("verbosity 5", LEVEL),
@@ -50,12 +37,8 @@ LEVEL = Raise((("v", "5"),), EXTENDER, 600)
         ("verbosity 5 until-captured ml/a for 5m", but(LEVEL, until_captured="ml/a", seconds=300)),
         ("verbosity --dry-run 5", but(LEVEL, dry_run=True)),
         ("verbosity 5 for 5m --dry-run", but(LEVEL, dry_run=True, seconds=300)),
-        ("verbosity revert", Revert("verbosity")),
-        ("verbosity extend 10m", Extend("verbosity", 600)),
         ("profiling on", Raise((("profiling", "true"),), EXTENDER, 600)),
         ("profiling on for 15m", Raise((("profiling", "true"),), EXTENDER, 900)),
-        ("profiling off", Revert("profiling")),
-        ("profiling extend 1h", Extend("profiling", 3600)),
     ],
 )
 def test_the_words_are_understood(text: str, request_: Request) -> None:

@@ -4,7 +4,6 @@ A step is a write to the store, to the outbox, to Slack or to the cluster. What 
 after one write is before the next.
 """
 
-import asyncio
 import contextlib
 import inspect
 import json
@@ -20,9 +19,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bot.changes.plan import annotation, unfinished_rollout
+from bot.changes.plan import annotation
 from bot.kube.client.connect import open_cluster, open_writer
-from bot.kube.client.live import LiveCluster
 from bot.kube.client.responses import ServerClock
 from bot.kube.client.writer import Writer
 from bot.settings.schema import AccessSettings, ProfileSettings, Settings
@@ -56,10 +54,10 @@ from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.slack import SlackServer
 from sandbox.slack.content import strings_of
+from tests.changes.crashes import CaseByCase
 from tests.changes.rig import Killed, When
 from tests.slack.bot import RECORDING
-from tests.slack.changing import ADA, LINUS, NAME, NAMESPACE, QUICK, ROOM
-from tests.stores import new_store
+from tests.slack.changing import ADA, LINUS, QUICK, ROOM
 
 BY_ONE = AccessSettings(operators=(ADA, LINUS), approvers=(LINUS,))
 BY_TWO = BY_ONE.model_copy(update={"two_person": True})
@@ -148,24 +146,16 @@ class Bot(NamedTuple):
         await self.ended()
 
 
-@dataclass
-class Place:
-    """A workspace, a cluster, and a clock; a database of its own for each case. `patched` counts its changes.
+@dataclass(kw_only=True)
+class Place(CaseByCase):
+    """A workspace beside the cluster. `patched` counts its changes.
 
     The bot's clock is ahead of the API server's by `skew_s`.
     """
 
-    cluster: LiveCluster
-    writer: Writer
-    gateway: Gateway
     slack: SlackServer
-    folder: Path
-    before: Any = None
-    ahead_s: float = 0.0
     skew_s: float = 0.0
-    number: int = 0
     patched: Counter[str] = field(default_factory=Counter[str])
-    database: Path = field(default_factory=Path)
     shown: int = 0
 
     @property
@@ -173,7 +163,7 @@ class Place:
         return self.slack.workspace.channel_id(ROOM)
 
     def now(self) -> float:
-        return time.time() + self.ahead_s + self.skew_s
+        return super().now() + self.skew_s
 
     def asked(self, words: str = "", user: str = ADA, **more: Any) -> Question:
         about = {"channel": self.room, "asked_at": self.now(), "beside": True, **more}
@@ -230,23 +220,10 @@ class Place:
             yield Bot(inbox, Leftovers(inbox, gate), change, here, deps, life)
 
     async def new_case(self) -> None:
-        """A new store, and the Deployment as it was, rolled out."""
-        self.number += 1
-        self.database = self.folder / f"{self.number}.db"
-        new_store(self.database)
-        self.ahead_s = self.skew_s = 0.0
-        self.before = self.before or (await self.live())["spec"]
-        await self.rolled_out()
+        await super().new_case()
+        self.skew_s = 0.0
         self.patched.clear()
         self.shown = len(self.said())
-
-    async def rolled_out(self) -> None:
-        async with asyncio.timeout(180):
-            while unfinished_rollout(await self.live()):  # noqa: ASYNC110  # only the cluster can tell
-                await asyncio.sleep(0.005)
-
-    async def live(self) -> dict[str, Any]:
-        return await self.writer.deployment(NAMESPACE, NAME)
 
     async def record(self) -> dict[str, Any] | None:
         return json.loads(annotation(await self.live()) or "null")
@@ -259,13 +236,6 @@ class Place:
                 self.ahead_s = moment
                 await writable.changer.passes.reconcile()
                 await bot.change.approving.look_after()
-
-    def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        connection = sqlite3.connect(self.database)
-        try:
-            return connection.execute(statement).fetchall()
-        finally:
-            connection.close()
 
     def change(self, statement: str) -> None:
         with contextlib.closing(sqlite3.connect(self.database)) as connection, connection:
@@ -331,7 +301,9 @@ async def a_place(folder: Path) -> AsyncGenerator[Place]:
         patched = Counter[str]()
         counted: Any = _Counted(writer, patched)
         writer.clock = ServerClock(lambda: time.monotonic() + ahead_s())
-        places.append(Place(cluster, counted, gateway, slack, folder, patched=patched))
+        places.append(
+            Place(cluster=cluster, writer=counted, gateway=gateway, slack=slack, folder=folder, patched=patched)
+        )
         yield places[0]
 
 

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import update
 
 from bot.store import Store, open_store
-from bot.store.audit import Audit
+from bot.store.audit import Audit, AuditLine
 from bot.store.tables import audit
 from tests.stores import NewDatabase
 
@@ -41,9 +41,7 @@ def beside(
         async with open_store(database, now=lambda: 1_795_237_200.0, audit_keys=key.split()) as store:
             assert await store.claim("Ev1", "at work")
             for number in range(3):
-                await store.audit.append(
-                    actor="U1", action="raise\x1b", target="a/b", outcome="allowed", detail={"n": number}
-                )
+                await store.audit.append(AuditLine("U1", "raise\x1b", "a/b", "allowed", {"n": number}))
             if after:
                 await after(store)
             done = await asyncio.to_thread(asked, database, *words, key=key)
@@ -107,7 +105,7 @@ def test_a_log_without_any_signature_is_no_success_where_a_key_is_set(database: 
 
 async def _sign(store: Store) -> None:
     with_key = Audit(store._engine, store.now, [KEY])
-    await with_key.append(actor="U1", action="raise", target="a/b", outcome="allowed")
+    await with_key.append(AuditLine("U1", "raise", "a/b", "allowed"))
 
 
 def test_a_log_that_is_signed_in_part_is_not_called_whole(database: str) -> None:

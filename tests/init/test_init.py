@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import click
 import pytest
 import yaml
+from msgspec import structs
 
 from bot.errors import UsageError
 from bot.settings import load_settings
@@ -79,7 +80,7 @@ class World(NamedTuple):
         return Files.of(self.given.out)
 
     def wrote(self) -> list[Path]:
-        return self.files.there()
+        return self.files.existing()
 
 
 @pytest.fixture
@@ -137,7 +138,7 @@ def test_every_file_is_readable_by_its_owner_alone(world: World) -> None:
 
 
 def test_the_chart_takes_the_values_and_they_hold_no_token(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    Dialog(world.given._replace(cluster="lab"), None, SAY).set_up()
+    Dialog(structs.replace(world.given, cluster="lab"), None, SAY).set_up()
     text = world.files.values.read_text()
     assert "xoxb" not in text
     assert "xapp" not in text
@@ -166,7 +167,7 @@ def test_the_secret_is_the_one_that_the_chart_names(world: World) -> None:
 
 
 def test_with_operators_the_chart_gives_the_right_to_change_and_on_call_needs_no_secret(world: World) -> None:
-    given = world.given._replace(oncall_channel=ROOM, operators="U0ADA00001,S0ADMINS01", digest=DAILY)
+    given = structs.replace(world.given, oncall_channel=ROOM, operators="U0ADA00001,S0ADMINS01", digest=DAILY)
     Dialog(given, None, SAY).set_up()
     values = yaml.safe_load(world.files.values.read_text())
     assert values["changes"] == {"enabled": True}
@@ -211,7 +212,7 @@ def test_what_is_replaced_is_readable_by_its_owner_alone_afterwards(world: World
     world.given.out.mkdir()
     world.files.settings.write_text("mine")
     world.files.settings.chmod(0o644)
-    Dialog(world.given._replace(force=True), None, SAY).set_up()
+    Dialog(structs.replace(world.given, force=True), None, SAY).set_up()
     assert load_settings(world.files.settings)
     assert world.files.settings.stat().st_mode & 0o777 == 0o600
 
@@ -255,7 +256,7 @@ def test_tokens_of_the_environment_are_not_asked_for(world: World, monkeypatch: 
 def test_a_context_that_there_is_not_is_asked_again(world: World) -> None:
     current = yaml.safe_load(world.servers.kubeconfig)["current-context"]
     person = Typed(current, *NOTHING)
-    Dialog(world.given._replace(context="gone"), person, SAY).set_up()
+    Dialog(structs.replace(world.given, context="gone"), person, SAY).set_up()
     assert current in person.asked[0]
 
 
@@ -275,7 +276,7 @@ def test_a_cluster_that_does_not_answer_is_used_if_the_person_insists(world: Wor
 @pytest.mark.parametrize(("lacking", "told"), [("bot", "HAMI_BOT_SLACK__BOT_TOKEN"), ("app", "--app-token-file")])
 def test_a_token_that_is_missing_is_named_with_both_ways_to_give_it(lacking: str, told: str, world: World) -> None:
     with pytest.raises(UsageError) as raised:
-        Dialog(world.given._replace(**{f"{lacking}_token_file": None}), None, SAY).set_up()
+        Dialog(structs.replace(world.given, **{f"{lacking}_token_file": None}), None, SAY).set_up()
     assert told in in_english(raised.value.hint)
 
 
@@ -297,7 +298,7 @@ def test_what_fails_its_check_ends_it_and_nothing_is_written(wrong: dict[str, st
     for field, value in wrong.items():
         if field.endswith("_file"):
             (world.folder / field).write_text(value)
-        given = given._replace(**{field: world.folder / field if field.endswith("_file") else value})
+        given = structs.replace(given, **{field: world.folder / field if field.endswith("_file") else value})
     with pytest.raises(CheckFailed) as raised:
         Dialog(given, None, SAY).set_up()
     assert told in in_english(raised.value.message)

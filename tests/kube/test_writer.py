@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from bot.changes.decide import Restore, decide
 from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import Plan, plan_raise
 from bot.changes.record import KEY
@@ -19,7 +18,7 @@ from bot.kube.client.writer import Conflict, OutcomeUnknown, Writer
 from bot.texts import in_english
 from sandbox.apiserver import ApiServer, Fault
 from tests.cases_support import CASES, files_of
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, wants
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, due_on, wants
 
 SCHEDULER = ("hami-system", "hami-scheduler")
 PATCH = r"/deployments/hami-scheduler"
@@ -60,8 +59,8 @@ def test_a_raise_and_its_revert_leave_the_pod_template_as_it_was_to_the_byte(tmp
         after = await writer.patch_deployment(*SCHEDULER, (await planned(writer, container=container)).patch)
         assert after["metadata"]["generation"] == before["metadata"]["generation"] + 1
         assert await writer.annotated(KEY) == [SCHEDULER]
-        due = decide(after, NOW + 600)
-        assert isinstance(due, Restore)
+        due = due_on(after, NOW + 600)
+        assert due.event.kind == "reverted"
         undone = await writer.patch_deployment(*SCHEDULER, due.patch)
         assert json.dumps(undone["spec"]) == json.dumps(before["spec"])
         assert await writer.annotated(KEY) == []

@@ -18,7 +18,7 @@ from bot.settings.schema import ClusterSettings
 from playbooks.playbook import Sources
 from sandbox.slack import SlackServer
 from tests.oncall.rig import text
-from tests.oncall.scenes import busy_cluster
+from tests.oncall.scenes import CAUSES, busy_cluster
 from tests.scenes import Scene, as_test
 from tests.slack.bot import PATIENT, settings
 from tests.slack.changing import sent
@@ -67,6 +67,16 @@ class World:
             return next((message for who, message in everything if who == only and containing in text(message)), None)
 
         return await self.slack.wait_for(look)
+
+    async def thread_of(self, *pods: str) -> dict[str, Any]:
+        """The head of the thread that an alert about these pods opens."""
+        await self.alert(*pods)
+        return await self.head(CAUSES[0])
+
+    async def command(self, user: str, words: str, told: str) -> dict[str, Any]:
+        """What the person alone is shown for the command."""
+        await self.slack.command(user, ROOM, words)
+        return await self.told(user, told)
 
     async def click(self, user: str, head: dict[str, Any], action: str, **given: Any) -> None:
         await self.slack.click(user, f"triage:{action}", channel=ROOM, message_ts=head["ts"], **given)

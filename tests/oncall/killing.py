@@ -6,19 +6,29 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import aiohttp
 
+from bot.store import Store, open_store
 from sandbox.slack import SlackServer
 from tests.oncall.bot import World
 
 ROOT = Path(__file__).parents[2]
 LATER_S = 400.0
 """So much later the next life begins: what the killed one had claimed has lapsed."""
+
+
+@contextlib.contextmanager
+def forked() -> Generator[subprocess.Popen[str]]:
+    """What lives are forked from: what it imports takes longer than a life."""
+    arguments, pipe = (sys.executable, "-m", "tests.oncall.killed_process"), subprocess.PIPE
+    with subprocess.Popen(arguments, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
+        yield process
 
 
 class Process:
@@ -65,7 +75,29 @@ class Life(NamedTuple):
     world: World
 
 
-def told(slack: SlackServer, store: str, recording: Path, speed: float = 30.0) -> dict[str, Any]:
-    """What a life is told. Its time passes `speed` times as fast."""
-    tokens = {"api_url": slack.api_url, "bot_token": slack.bot_token, "app_token": slack.app_token}
-    return tokens | {"store": store, "recording": str(recording), "speed": speed}
+class Scene(NamedTuple):
+    """Slack, the store of all lives, and the process that they are lives of."""
+
+    slack: SlackServer
+    store: Store
+    process: Process
+    session: aiohttp.ClientSession
+
+    def life(self) -> contextlib.AbstractAsyncContextManager[Life]:
+        return self.process.life(self.slack, self.session)
+
+
+@contextlib.asynccontextmanager
+async def lives(
+    forking: subprocess.Popen[str], database: str, recording: Path, speed: float = 30.0
+) -> AsyncGenerator[Scene]:
+    """What a life is told; its time passes `speed` times as fast."""
+    async with (
+        asyncio.timeout(180),
+        SlackServer(deadline_s=60) as slack,
+        aiohttp.ClientSession() as session,
+        open_store(database) as store,
+    ):
+        told = {"api_url": slack.api_url, "bot_token": slack.bot_token, "app_token": slack.app_token}
+        process = Process(forking, told | {"store": database, "recording": str(recording), "speed": speed})
+        yield Scene(slack, store, process, session)

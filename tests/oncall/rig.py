@@ -14,6 +14,9 @@ from bot.settings.oncall import PagerDutySettings
 from bot.slack.outbox import Outbox
 from bot.slack.question_tasks import Work
 from bot.store import Store, open_store
+from bot.store.alerts import AlertRows
+from bot.store.incidents import IncidentRows
+from bot.store.timeline import Timeline
 from bot.texts import Texts
 from bot.triage.routes import Route
 from bot.triage.state import IncidentTimes
@@ -97,7 +100,11 @@ class Rig:
         )
         if steps is None:
             return Keeper(self.deps(), plan)
-        return Keeper(self.deps(_Store(self.store, steps), steps.of(self.outbox)), plan)
+        return Keeper(self.stepped(steps), plan)
+
+    def stepped(self, steps: Steps) -> Deps:
+        """Of a process that may be killed at any call of its store or outbox."""
+        return self.deps(_Store(self.store, steps), steps.of(self.outbox))
 
     async def send(self) -> None:
         """Lets the outbox say what it has, as slowly as Slack wants it."""
@@ -142,6 +149,7 @@ class _Store:
         self.incidents = steps.of(store.incidents)
         self.timeline = steps.of(store.timeline)
         self.task_leases = steps.of(store.task_leases)
+        self.digests = steps.of(store.digests)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -189,21 +197,26 @@ def with_rig(database: str, recording: Path, scene: Callable[[Rig], Awaitable[No
     asyncio.run(play())
 
 
-def on_rig(pods: int, *, new: bool = False) -> Callable[[Scene], Callable[..., None]]:
-    """The test is a scene at a rig, perhaps with a keeper, on whose cluster so many pods wait; with `new` its database
-    is its own.
+def on_rig(cluster: int | Callable[[Path], Path], *, new: bool = False) -> Callable[[Scene], Callable[..., None]]:
+    """The test is a scene at a rig, perhaps with a keeper, on whose cluster so many pods wait, or whose recording is
+    made in the folder; with `new` its database is its own.
     """
 
     def run(database: Any, folder: Path, scene: Scene) -> None:
         async def play(rig: Rig) -> None:
             await scene(rig, *([rig.keeper()] if "keeper" in signature(scene).parameters else ()))
 
-        with_rig(database() if new else database, busy_cluster(folder, pods), play)
+        recording = busy_cluster(folder, cluster) if isinstance(cluster, int) else cluster(folder)
+        with_rig(database() if new else database, recording, play)
 
     return as_test(run, "new_database" if new else "database", "tmp_path")
 
 
-WRITES = frozenset({"take", "sort", "change", "find_threads", "show", "proven", "told", "put"})
+_ALERTS = (AlertRows.take, AlertRows.silence, AlertRows.ignore, AlertRows.reconsider)
+_INCIDENTS = (IncidentRows.sort, IncidentRows.change, IncidentRows.find_threads)
+_MARKS = (IncidentRows.mark_shown, IncidentRows.mark_proven, Timeline.mark_told, Outbox.put)
+WRITES = frozenset(write.__name__ for write in (*_ALERTS, *_INCIDENTS, *_MARKS))
+"""The steps before which a killed process leaves something else behind."""
 
 
 def files(rig: Rig) -> list[dict[str, Any]]:

@@ -88,7 +88,7 @@ def test_nobody_is_called_while_somebody_s_acknowledgement_is_not_carried_out_ye
 @pytest.mark.parametrize("last", ["C0GENERAL1", "U0LINUS001"])
 @on_rig(3, new=True)
 async def test_a_last_resort_is_told_once_in_its_channel_or_to_its_person(rig: Rig, *, last: str) -> None:
-    terms = TERMS._replace(rota=(ADA,), last_resort=last)
+    terms = msgspec.structs.replace(TERMS, rota=(ADA,), last_resort=last)
     one, two = rig.keeper("one", terms=terms), rig.keeper("two", terms=terms)
     await one.take([pending(0)])
     await rig.passes(2000, one, two, step_s=100)
@@ -109,7 +109,7 @@ async def test_where_the_last_resort_is_the_threads_own_channel_one_reply_tells_
         await rig.send()
 
     rig.outbox.put = put_and_sent
-    keeper = rig.keeper(terms=TERMS._replace(rota=(ADA,), last_resort=ONCALL))
+    keeper = rig.keeper(terms=msgspec.structs.replace(TERMS, rota=(ADA,), last_resort=ONCALL))
     await keeper.take([pending(0)])
     await rig.passes(2000, keeper, step_s=100)
     [head] = rig.heads()
@@ -126,7 +126,7 @@ async def test_killed_at_any_step_of_a_call_each_is_called_once_and_each_page_is
     new_database: NewDatabase, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
     recording = busy_cluster(tmp_path, 3)
-    terms = TERMS._replace(rota=(ADA,), last_resort="C0GENERAL1", pagers=("PagerDuty",))
+    terms = msgspec.structs.replace(TERMS, rota=(ADA,), last_resort="C0GENERAL1", pagers=("PagerDuty",))
 
     async def until_the_last_resort(rig: Rig, keeper: Keeper) -> None:
         for wait in (0, 900, 900):

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from pydantic import SecretStr
@@ -31,7 +32,7 @@ def test_alerts_about_nodes_that_are_gone_keep_their_own_words(database: str, tm
         keeper = rig.keeper()
         for number, (name, summary) in enumerate(said.items(), 1):
             alone = pending(name=name, pod="x", annotations={"summary": summary})
-            await keeper.take([alone._replace(namespace="", pod="", node=f"ghost-{number}")])
+            await keeper.take([msgspec.structs.replace(alone, namespace="", pod="", node=f"ghost-{number}")])
         await rig.passes(10, keeper)
         told = sorted(text(head) for head in rig.heads())
         assert len(told) == len(said)
@@ -90,7 +91,7 @@ def threads(database: str, *alerts: Alert, clusters: tuple[str, ...] = ()) -> li
         if clusters:
             deps = rig.deps()._replace(clusters=clusters, usual=clusters[0])
             settings = OncallSettings(channel=ONCALL, token=SecretStr("0123456789abcdef"))
-            keeper = Keeper(deps, plan(settings, deps, "one", 60.0)._replace(clock=rig.bot.clock.now))
+            keeper = Keeper(deps, msgspec.structs.replace(plan(settings, deps, "one", 60.0), clock=rig.bot.clock.now))
         await keeper.take(list(alerts))
         await rig.passes(20, keeper)
         found.extend("\n".join([text(head), *rig.replies(head)]) for head in rig.heads())

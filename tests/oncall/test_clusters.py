@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from bot.periodic_jobs import Clock
@@ -27,7 +28,7 @@ HERE = OncallSettings(channel=ONCALL, token=GIVEN.token)
 
 def one_cluster(rig: Rig) -> tuple[Deps, Keeper]:
     deps = rig.deps()._replace(clusters=("prod",), usual="prod")
-    return deps, Keeper(deps, plan(HERE, deps, "one", 60.0)._replace(clock=rig.bot.clock.now))
+    return deps, Keeper(deps, msgspec.structs.replace(plan(HERE, deps, "one", 60.0), clock=rig.bot.clock.now))
 
 
 @on_rig(4)
@@ -44,8 +45,7 @@ def test_a_digest_that_names_no_cluster_is_about_the_only_one_and_another_name_i
     tmp_path: Path,
 ) -> None:
     async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "digest daily 09:00 Asia/Shanghai")
-        await world.told("ada", "here, about prod.")
+        await world.command("ada", "digest daily 09:00 Asia/Shanghai", "here, about prod.")
         await world.slack.command("ada", ROOM, "digest daily 09:00 Asia/Shanghai --cluster prdo")
         assert "Configured clusters: prod" in text(await world.told("ada", "there is no cluster 'prdo'"))
 
@@ -58,7 +58,7 @@ async def test_where_the_settings_name_no_cluster_an_alert_that_names_one_is_abo
     rig: Rig, *, given: OncallSettings
 ) -> None:
     deps = rig.deps()
-    keeper = Keeper(deps, plan(given, deps, "one", 60.0)._replace(clock=rig.bot.clock.now))
+    keeper = Keeper(deps, msgspec.structs.replace(plan(given, deps, "one", 60.0), clock=rig.bot.clock.now))
     await keeper.take([pending(0, cluster="prod"), pending(3), pending(6, cluster="another")])
     await rig.passes(50, keeper, step_s=50)
     [head] = rig.heads()
@@ -89,7 +89,7 @@ async def test_a_cluster_that_hangs_holds_up_neither_people_nor_other_clusters(r
             yield opened
 
     deps = rig.deps()._replace(clusters=("hangs", "well"), open_sources=sources)
-    keeper = Keeper(deps, plan(HERE, deps, "one", 0.01)._replace(clock=rig.bot.clock.now))
+    keeper = Keeper(deps, msgspec.structs.replace(plan(HERE, deps, "one", 0.01), clock=rig.bot.clock.now))
     async with running(keeper):
         await keeper.take([pending(0, cluster="hangs"), pending(3, cluster="well")])
         await hanging.wait()
@@ -113,7 +113,7 @@ async def test_however_many_alerts_wait_for_a_cluster_that_hangs_others_are_not_
             yield opened
 
     deps = rig.deps()._replace(clusters=("hangs", "well"), open_sources=sources)
-    keeper = Keeper(deps, plan(HERE, deps, "one", 0.01)._replace(clock=rig.bot.clock.now))
+    keeper = Keeper(deps, msgspec.structs.replace(plan(HERE, deps, "one", 0.01), clock=rig.bot.clock.now))
     crowd = [pending(pod=f"stuck-{number}", cluster="hangs") for number in range(SORTED_AT_ONCE)]
     await rig.store.alerts.take(crowd)
     async with running(keeper):
@@ -127,7 +127,7 @@ async def test_however_many_alerts_wait_for_a_cluster_that_hangs_others_are_not_
 @on_rig(1)
 async def test_what_the_bot_saw_in_a_cluster_that_was_taken_out_of_the_settings_is_over(rig: Rig) -> None:
     both = rig.deps()._replace(clusters=("prod", "old"))
-    before = Keeper(both, plan(HERE, both, "one", 60.0)._replace(clock=rig.bot.clock.now))
+    before = Keeper(both, msgspec.structs.replace(plan(HERE, both, "one", 60.0), clock=rig.bot.clock.now))
     await Watcher(both, before, both.clusters, Patience(minutes=1), "one").look()
     await rig.passes(10, before)
     deps, keeper = one_cluster(rig)

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bot.triage.webhook import Alert
@@ -60,7 +61,7 @@ async def _call(rig: Rig, keeper: Keeper) -> None:
 
 async def _resolve(rig: Rig, keeper: Keeper) -> None:
     await _taken(rig, FIRST, then_s=50)
-    await rig.keeper("before").take([alert._replace(status="resolved") for alert in FIRST])
+    await rig.keeper("before").take([msgspec.structs.replace(alert, status="resolved") for alert in FIRST])
     await rig.passes(60, rig.keeper("before"), step_s=60)
     await rig.bot.clock.advance(300)
     await keeper.look()
@@ -71,7 +72,11 @@ ACTS: dict[str, tuple[Act, list[Alert], list[str]]] = {
     "thread": (_thread, FIRST, ["Evidence"]),
     "edit": (_edit, FIRST + MORE, ["Evidence"]),
     "call": (_call, FIRST, ["Evidence", "is called"]),
-    "resolve": (_resolve, [alert._replace(status="resolved") for alert in FIRST], ["Evidence", "Resolved: the cause"]),
+    "resolve": (
+        _resolve,
+        [msgspec.structs.replace(alert, status="resolved") for alert in FIRST],
+        ["Evidence", "Resolved: the cause"],
+    ),
 }
 """What is done, what Alertmanager sends again, and what the thread must say in the end, in order."""
 
@@ -123,7 +128,7 @@ class _UntilProven(Steps):
     """Kills the process when the evidence is with the outbox, and before that is noted."""
 
     async def take(self, name: str, step: Callable[[], Awaitable[Any]]) -> Any:
-        if name == "proven":
+        if name == "mark_proven":
             raise Killed
         return await step()
 

@@ -16,8 +16,7 @@ def typed(when: str, zone: str, at: str = "09:00") -> dict[str, Any]:
 
 def test_the_command_alone_shows_what_there_is_and_how_to_have_one_and_its_form_adds_one(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "digest")
-        told = await world.told("ada", "No digest is posted here")
+        told = await world.command("ada", "digest", "No digest is posted here")
         assert "digest daily 09:00 Asia/Shanghai" in text(told)
         assert "digest 0 9 * * 1-5 Europe/Berlin" in text(told)
 
@@ -42,16 +41,13 @@ def test_the_command_alone_shows_what_there_is_and_how_to_have_one_and_its_form_
 
 @on_bot(1, None)
 async def test_a_time_without_a_zone_is_meant_in_the_zone_of_the_person(world: World) -> None:
-    await world.slack.command("ada", ROOM, "digest daily 9am")
-    await world.told("ada", "daily 09:00 Europe/London")
-    await world.slack.command("ada", ROOM, "digest weekdays 5:30 pm")
-    await world.told("ada", "17:30 Europe/London")
+    await world.command("ada", "digest daily 9am", "daily 09:00 Europe/London")
+    await world.command("ada", "digest weekdays 5:30 pm", "17:30 Europe/London")
 
 
 @on_bot(1, None)
 async def test_a_form_that_asks_for_no_time_of_day_says_what_is_missing(world: World) -> None:
-    await world.slack.command("ada", ROOM, "digest")
-    told = await world.told("ada", "No digest is posted here")
+    told = await world.command("ada", "digest", "No digest is posted here")
     await world.slack.click("ada", OPEN, channel=ROOM, message_ts=told["ts"])
     await world.slack.wait_for(lambda: world.slack.views("ada") or None)
     for words, field in ((("now", "UTC"), "when"), (("daily 09:00", "utc+8"), "zone")):

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -24,10 +23,10 @@ from handlers.oncall.digests import AddDigest, Digests, Stop, read_digest
 from handlers.oncall.setup import oncall_desk
 from playbooks.playbook import Sources
 from tests.cases_support import newer_recording
+from tests.changes.records import OF_SCHEDULER
 from tests.changes.rig import Killed, Steps, When, killed_at_each
-from tests.oncall.rig import Rig, _Store, a_rig, on_rig, text, with_rig
+from tests.oncall.rig import Rig, a_rig, on_rig, text, with_rig
 from tests.oncall.scenes import busy_cluster
-from tests.records import RECORD
 from tests.scenes import as_test
 from tests.slack.outbox_support import ONCALL
 from tests.stores import NewDatabase
@@ -39,15 +38,7 @@ TO_NINE = 17 * 3600.0
 
 
 def digests(rig: Rig, steps: Steps | None = None) -> Digests:
-    if steps is None:
-        return Digests(rig.deps())
-    return Digests(rig.deps(_Digests(rig.store, steps), steps.of(rig.outbox)))
-
-
-class _Digests(_Store):
-    def __init__(self, store: Any, steps: Steps) -> None:
-        super().__init__(store, steps)
-        self.digests = steps.of(store.digests)
+    return Digests(rig.stepped(steps) if steps else rig.deps())
 
 
 async def runs(rig: Rig, digest_id: str) -> list[tuple[str, str]]:
@@ -80,14 +71,12 @@ async def test_a_digest_comes_every_day_and_says_in_one_line_that_nothing_change
     assert all("Nothing has changed" in text(message) and len(message["blocks"]) == 1 for message in again)
 
 
-def test_a_hami_that_is_newer_than_any_the_bot_knows_is_said_in_one_sentence(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        await digests(rig).do("k", WHO, AddDigest(NINE), "")
-        await after(rig, TO_NINE + 60)
-        await after(rig, DAY)
-        assert [text(message).count("HAMi 2.11.0 is newer than 2.10.0") for message in rig.heads()] == [1, 1]
-
-    with_rig(database, newer_recording(tmp_path), scene)
+@on_rig(newer_recording)
+async def test_a_hami_that_is_newer_than_any_the_bot_knows_is_said_in_one_sentence(rig: Rig) -> None:
+    await digests(rig).do("k", WHO, AddDigest(NINE), "")
+    await after(rig, TO_NINE + 60)
+    await after(rig, DAY)
+    assert [text(message).count("HAMi 2.11.0 is newer than 2.10.0") for message in rig.heads()] == [1, 1]
 
 
 @as_test(with_rig, "database", "tmp_path")
@@ -149,10 +138,10 @@ def test_its_pictures_are_the_trend_since_there_is_one_and_the_cards(database: s
 async def test_a_temporary_change_that_was_begun_since_is_news(rig: Rig) -> None:
     await digests(rig).do("k", WHO, AddDigest(NINE), "")
     await after(rig, TO_NINE + 60)
-    await rig.store.changes(rig.deps().cluster_of("")).planned(RECORD, "u-1")
+    await rig.store.changes(rig.deps().cluster_of("")).planned(OF_SCHEDULER, "u-1")
     await after(rig, DAY)
     told = text(rig.heads()[-1])
-    assert f"Temporary changes: new: {RECORD.target} {RECORD.flag} {RECORD.new}" in told
+    assert f"Temporary changes: new: {OF_SCHEDULER.target} {OF_SCHEDULER.flag} {OF_SCHEDULER.new}" in told
     assert "Open temporary changes: 1" in told
 
 

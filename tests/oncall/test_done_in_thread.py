@@ -15,7 +15,7 @@ from bot.slack.render.summary import summary_lines
 from bot.store import open_store
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.state import News
-from bot.triage.summary import TimelineEntry, summarize
+from bot.triage.summary import IncidentEvent, summarize
 from handlers.oncall.keeper import REMINDERS, Keeper
 from handlers.oncall.service import IncidentDeed, TriageService
 from tests.oncall.bot import CHANNEL, TOKEN
@@ -94,7 +94,7 @@ def test_it_is_told_in_every_language(language: Language) -> None:
     say = Texts(language)
     told = str(
         blocks.in_words(
-            summary_lines(head("closed"), summarize([TimelineEntry(1.0, MADE), TimelineEntry(2.0, TAKEN)])), say
+            summary_lines(head("closed"), summarize([IncidentEvent(1.0, MADE), IncidentEvent(2.0, TAKEN)])), say
         )
     )
     assert MADE.detail in told

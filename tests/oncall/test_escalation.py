@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import get_args
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,9 +23,9 @@ from bot.triage.state import (
     News,
     Step,
     act,
+    new_incident,
     next_call,
-    opened,
-    passed,
+    pass_time,
 )
 
 TERMS = IncidentTimes(rota=("U1", "U2"), call_s=900, last_resort="S9", repeat_s=3600, lapse_s=7200)
@@ -35,7 +36,7 @@ WARNING = Extent("warning", 3)
 def after(
     incident: Incident, at: float, terms: IncidentTimes = TERMS, extent: Extent = WARNING
 ) -> tuple[Incident, list[News]]:
-    step = passed(incident, at, terms, firing=True, extent=extent)
+    step = pass_time(incident, at, terms, firing=True, extent=extent)
     return step.incident, list(step.news)
 
 
@@ -47,7 +48,7 @@ def done(incident: Incident, deed: Deed, at: float, **more) -> Incident:
 
 def acknowledged(extent: Extent = WARNING) -> Incident:
     """At 1000, and looked at once since."""
-    return after(done(after(opened(0), 900)[0], "ack", 1000), 1001, extent=extent)[0]
+    return after(done(after(new_incident(0), 900)[0], "ack", 1000), 1001, extent=extent)[0]
 
 
 def moment(text: str) -> float:
@@ -55,41 +56,41 @@ def moment(text: str) -> float:
 
 
 def test_after_the_rota_the_last_resort_is_called_and_then_the_rota_again_until_somebody_acknowledges() -> None:
-    waiting, called = opened(0), []
+    waiting, called = new_incident(0), []
     for minute in range(0, 241, 5):
         waiting, news = after(waiting, minute * 60)
         called += [(minute, new.turn, new.detail) for new in news]
     first = [(15, "called", "U1"), (30, "called", "U2"), (45, "last-resort", "S9")]
     again = [(105, "called", "U1"), (120, "called", "U2"), (135, "last-resort", "S9")]
     assert called == [*first, *again, (195, "called", "U1"), (210, "called", "U2"), (225, "last-resort", "S9")]
-    assert next_call(done(waiting, "ack", 14400), TERMS._replace(lapse_s=0), firing=True) is None
+    assert next_call(done(waiting, "ack", 14400), msgspec.structs.replace(TERMS, lapse_s=0), firing=True) is None
 
 
 def test_a_last_resort_alone_is_called_where_there_is_no_rota() -> None:
-    assert after(opened(0), 900, TERMS._replace(rota=()))[1] == [News("last-resort", detail="S9")]
+    assert after(new_incident(0), 900, msgspec.structs.replace(TERMS, rota=()))[1] == [News("last-resort", detail="S9")]
 
 
 def test_what_is_info_calls_nobody() -> None:
-    waiting = opened(0)
+    waiting = new_incident(0)
     for hour in range(100):
-        waiting, news = after(waiting, hour * 3600, TERMS._replace(critical_at_once=True), INFO)
+        waiting, news = after(waiting, hour * 3600, msgspec.structs.replace(TERMS, critical_at_once=True), INFO)
         assert news == []
     assert next_call(waiting, TERMS, firing=True, extent=INFO) is None
 
 
 def test_what_is_critical_calls_at_once_if_so_set() -> None:
-    at_once = TERMS._replace(critical_at_once=True)
-    assert after(opened(0), 0, at_once, CRITICAL)[1] == [News("called", detail="U1")]
-    assert after(opened(0), 0, TERMS, CRITICAL)[1] == []
-    assert after(opened(0), 899, at_once, WARNING)[1] == []
-    waiting, _ = after(opened(0), 0, at_once, WARNING)
+    at_once = msgspec.structs.replace(TERMS, critical_at_once=True)
+    assert after(new_incident(0), 0, at_once, CRITICAL)[1] == [News("called", detail="U1")]
+    assert after(new_incident(0), 0, TERMS, CRITICAL)[1] == []
+    assert after(new_incident(0), 899, at_once, WARNING)[1] == []
+    waiting, _ = after(new_incident(0), 0, at_once, WARNING)
     assert after(waiting, 60, at_once, CRITICAL)[1] == [News("called", detail="U1")]
 
 
 def test_a_warning_calls_within_office_hours_and_what_is_critical_at_any_time() -> None:
-    in_office = TERMS._replace(hours=read_hours("mon-fri 09:00-18:00 Europe/Berlin"))
+    in_office = msgspec.structs.replace(TERMS, hours=read_hours("mon-fri 09:00-18:00 Europe/Berlin"))
     saturday, monday = moment("2026-11-21T12:00:00+01:00"), moment("2026-11-23T09:00:00+01:00")
-    waiting = opened(saturday)
+    waiting = new_incident(saturday)
     assert next_call(waiting, in_office, firing=True, extent=WARNING) == ("U1", monday)
     assert after(waiting, monday - 1, in_office)[1] == []
     assert after(waiting, monday, in_office)[1] == [News("called", detail="U1")]
@@ -143,7 +144,7 @@ def test_an_acknowledgement_lapses_and_the_rota_is_called_from_its_beginning_at_
     again, news = after(acked, 8200)
     assert news == [News("lapsed"), News("called", detail="U1")]
     assert (again.state, again.called, again.owner) == ("open", ("U1",), "ada")
-    assert after(acked, 1e6, TERMS._replace(lapse_s=0))[1] == []
+    assert after(acked, 1e6, msgspec.structs.replace(TERMS, lapse_s=0))[1] == []
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_an_acknowledgement_lapses_and_the_rota_is_called_from_its_beginning_at_
 )
 @pytest.mark.parametrize("deed", ["ack", "mute", ""])
 def test_what_becomes_worse_calls_even_if_it_was_acknowledged(now: Extent, detail: str, deed: Deed | str) -> None:
-    incident, _ = after(opened(0), 900)
+    incident, _ = after(new_incident(0), 900)
     if deed in {"ack", "mute"}:
         incident = done(incident, deed, 1000, until=MuteUntil(1e9))
     incident, _ = after(incident, 1001)
@@ -172,13 +173,13 @@ def test_who_acknowledges_what_became_worse_has_seen_that() -> None:
 
 
 def test_what_grows_before_anybody_was_called_waits_as_before() -> None:
-    waiting, _ = after(opened(0), 1, extent=Extent("warning", 1))
+    waiting, _ = after(new_incident(0), 1, extent=Extent("warning", 1))
     assert after(waiting, 10, extent=Extent("warning", 500))[1] == []
 
 
 def test_while_it_is_not_known_who_is_on_call_nothing_is_said_to_be_worse() -> None:
     acked = acknowledged()
-    assert after(acked, 1010, TERMS._replace(rota=(), last_resort=""), CRITICAL) == (acked, [])
+    assert after(acked, 1010, msgspec.structs.replace(TERMS, rota=(), last_resort=""), CRITICAL) == (acked, [])
 
 
 _EVENTS = st.lists(
@@ -197,17 +198,17 @@ _EVENTS = st.lists(
 def test_in_any_order_of_events_only_those_are_called_who_have_to_be(
     events: list[tuple[int, bool, str, int, Deed | None]], at_once: bool, repeat_s: float, lapse_s: float
 ) -> None:
-    terms = TERMS._replace(critical_at_once=at_once, repeat_s=repeat_s, lapse_s=lapse_s)
-    incident, at = opened(0), 0.0
+    terms = msgspec.structs.replace(TERMS, critical_at_once=at_once, repeat_s=repeat_s, lapse_s=lapse_s)
+    incident, at = new_incident(0), 0.0
     for wait, firing, severity, pods, deed in events:
         at += wait
         extent = Extent(severity, pods)  # type: ignore[arg-type]
         due = next_call(incident, terms, firing=firing, extent=extent)
-        step = passed(incident, at, terms, firing=firing, extent=extent)
+        step = pass_time(incident, at, terms, firing=firing, extent=extent)
         turns = [new.turn for new in step.news]
         calls = [turn for turn in turns if turn in CALLS]
         assert len(calls) <= 1
-        again = passed(step.incident, at, terms, firing=firing, extent=extent)
+        again = pass_time(step.incident, at, terms, firing=firing, extent=extent)
         assert (again.incident, again.news) == (step.incident, ())  # each call once, also for another replica
         if calls:
             assert firing
@@ -229,11 +230,11 @@ def test_in_any_order_of_events_only_those_are_called_who_have_to_be(
 def test_whatever_happened_before_the_last_resort_is_reached_if_nobody_acknowledges(
     events: list[tuple[int, bool, str, int, Deed | None]], severity: str
 ) -> None:
-    terms = TERMS._replace(hours=read_hours("mon-fri 09:00-18:00 Europe/Berlin"))
-    incident, at = opened(0), 0.0
+    terms = msgspec.structs.replace(TERMS, hours=read_hours("mon-fri 09:00-18:00 Europe/Berlin"))
+    incident, at = new_incident(0), 0.0
     for wait, firing, before, pods, deed in events:
         at += wait
-        incident = passed(incident, at, terms, firing=firing, extent=Extent(before, pods)).incident  # type: ignore[arg-type]
+        incident = pass_time(incident, at, terms, firing=firing, extent=Extent(before, pods)).incident  # type: ignore[arg-type]
         if (
             deed
             and deed != "close"
@@ -245,7 +246,7 @@ def test_whatever_happened_before_the_last_resort_is_reached_if_nobody_acknowled
     reached = False
     for _ in range(4 * 24 * 10):  # ten days, for a weekend is in between
         at += 900
-        step = passed(incident, at, terms, firing=True, extent=Extent(severity, 5))  # type: ignore[arg-type]
+        step = pass_time(incident, at, terms, firing=True, extent=Extent(severity, 5))  # type: ignore[arg-type]
         incident = step.incident
         reached = reached or "last-resort" in [new.turn for new in step.news]
     assert reached

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 
 from bot.kube.cluster import Cluster
@@ -21,7 +22,6 @@ from sandbox.slack.content import strings_of
 from tests.oncall.rig import Rig, files, on_rig, pending, with_rig
 from tests.playbooks.world import cluster, gpu, gpu_node, none_of, pod, record, refused, running
 from tests.slack.outbox_support import ONCALL
-from tests.stores import NewDatabase
 
 SECRET = "hunter2secret"
 
@@ -132,7 +132,9 @@ async def test_head_and_evidence_tell_one_severity(rig: Rig, keeper: Keeper) -> 
 
 @on_rig(3)
 async def test_the_evidence_of_what_is_critical_waits_for_no_head_of_what_is_not(rig: Rig, keeper: Keeper) -> None:
-    calm = [pending(name=f"Disk{number}", pod="x")._replace(namespace="", pod="") for number in range(8)]
+    calm = [
+        msgspec.structs.replace(pending(name=f"Disk{number}", pod="x"), namespace="", pod="") for number in range(8)
+    ]
     await keeper.take([*calm, pending(0, severity="critical")])
     await keeper.look()
     await rig.outbox.step(ONCALL)
@@ -143,10 +145,8 @@ async def test_the_evidence_of_what_is_critical_waits_for_no_head_of_what_is_not
     assert "\nCritical, " in said[1]
 
 
-def test_what_a_recording_lacks_is_said_beside_it(new_database: NewDatabase, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        message = await evidence(rig.deps(), "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"))
-        assert "The recording lacks what could not be read: " in "".join(strings_of(list(message.blocks)))
-        assert "x.tar.gz" in [file.name for file in message.files]
-
-    with_rig(new_database(), recorded(tmp_path, missing=("configmaps",)), scene)
+@on_rig(lambda folder: recorded(folder, missing=("configmaps",)), new=True)
+async def test_what_a_recording_lacks_is_said_beside_it(rig: Rig) -> None:
+    message = await evidence(rig.deps(), "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"))
+    assert "The recording lacks what could not be read: " in "".join(strings_of(list(message.blocks)))
+    assert "x.tar.gz" in [file.name for file in message.files]

@@ -1,5 +1,6 @@
 """More causes than people can read threads of: one thread gathers the rest, and each can be taken out of it."""
 
+import msgspec
 import pytest
 from pydantic import SecretStr
 
@@ -22,7 +23,9 @@ GATHERS = "this thread gathers the rest"
 
 
 def bare(number: int, **over: str) -> Alert:
-    return pending(name=f"Disk{number:04}", pod="x", fingerprint=f"d{number}", **over)._replace(namespace="", pod="")
+    return msgspec.structs.replace(
+        pending(name=f"Disk{number:04}", pod="x", fingerprint=f"d{number}", **over), namespace="", pod=""
+    )
 
 
 async def gathering(rig: Rig, keeper: Keeper, count: int, most: int) -> str:
@@ -87,11 +90,11 @@ async def test_a_name_that_is_opened_has_its_own_thread_and_leaves_the_one_that_
 async def test_the_thread_that_gathers_says_what_is_over_and_resolves_when_all_is(rig: Rig) -> None:
     keeper = rig.keeper(threads_per_minute=3)
     await gathering(rig, keeper, 10, 3)
-    await keeper.take([bare(9)._replace(status="resolved")])
+    await keeper.take([msgspec.structs.replace(bare(9), status="resolved")])
     await rig.passes(60, keeper, step_s=30)
     [head] = [head for head in rig.heads() if GATHERS in text(head)]
     assert "Disk0009: 0 of 1 alert firing" in text(head)
-    await keeper.take([bare(number)._replace(status="resolved") for number in range(10)])
+    await keeper.take([msgspec.structs.replace(bare(number), status="resolved") for number in range(10)])
     await rig.passes(600, keeper, step_s=150)
     [head] = [head for head in rig.heads() if GATHERS in text(head)]
     assert head["text"].startswith("✅ Resolved, ")
@@ -115,7 +118,7 @@ async def test_the_lines_of_hostile_names_let_nobodys_words_act_and_fit(rig: Rig
     assert row
     counts = (await rig.store.alerts.counts([row.id]))[row.id]
     hostile = tuple((f"<!channel> *b* `c` {number} " + "x" * 200, 1, 1) for number in range(200))
-    message = render_head(head_of(row, counts._replace(by_name=hostile))).in_words(Texts(language))
+    message = render_head(head_of(row, msgspec.structs.replace(counts, by_name=hostile))).in_words(Texts(language))
     assert_fits(message)
     assert all(read(element) == NOTHING for element in parsed(message))
 

@@ -17,7 +17,6 @@ from tests.oncall.heads import ADA
 from tests.oncall.rig import Rig, on_rig, pending, with_rig
 from tests.playbooks.world import cluster, gpu, gpu_node, none_of, pod, record, refused, running
 from tests.slack.outbox_support import START
-from tests.stores import NewDatabase
 
 _FULL = refused(none_of(1, "1 1/1 CardInsufficientMemory"))
 
@@ -129,48 +128,37 @@ async def test_a_pod_that_is_gone_when_its_alert_comes_gets_no_invented_figure(r
     assert file.content.decode().splitlines()[-1].endswith("unknown (requests known of 0 of 1 pod)")
 
 
-def test_what_is_kept_of_alerts_that_flap_does_not_grow_with_each_time(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper()
-        await keeper.take([pending(0), pending(3)])
-        await rig.passes(5, keeper)
-        for _ in range(12):
-            await rig.bot.clock.advance(300)
-            ended = {"status": "resolved", "ends_at": utc(rig.now)}
-            await keeper.take([pending(0, **ended), pending(3, **ended)])
-            await rig.bot.clock.advance(300)
-            await keeper.take([pending(number, starts_at=utc(rig.now)) for number in (0, 3)])
-            await keeper.look()
-        [row] = [row for row in await rig.store.incidents.opened() if row.incident.is_open]
-        found = (await rig.store.alerts.spells([row.id]))[row.id]
-        assert len(found) == 2 * (1 + 1)
-        affected = gpu_time(found, rig.now)
-        assert affected.seconds == pytest.approx(2 * 4 * (12 * 300 + 5), abs=2 * 4 * 12)
-
-    with_rig(database, crowded(tmp_path), scene)
+@on_rig(crowded)
+async def test_what_is_kept_of_alerts_that_flap_does_not_grow_with_each_time(rig: Rig, keeper: Keeper) -> None:
+    await keeper.take([pending(0), pending(3)])
+    await rig.passes(5, keeper)
+    for _ in range(12):
+        await rig.bot.clock.advance(300)
+        ended = {"status": "resolved", "ends_at": utc(rig.now)}
+        await keeper.take([pending(0, **ended), pending(3, **ended)])
+        await rig.bot.clock.advance(300)
+        await keeper.take([pending(number, starts_at=utc(rig.now)) for number in (0, 3)])
+        await keeper.look()
+    [row] = [row for row in await rig.store.incidents.opened() if row.incident.is_open]
+    found = (await rig.store.alerts.spells([row.id]))[row.id]
+    assert len(found) == 2 * (1 + 1)
+    affected = gpu_time(found, rig.now)
+    assert affected.seconds == pytest.approx(2 * 4 * (12 * 300 + 5), abs=2 * 4 * 12)
 
 
-def test_a_running_pod_counts_with_what_it_asks_for(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper()
-        await at(rig, "08:00", keeper, pending(pod="holder"))
-        await at(rig, "09:00", keeper)
-        [row] = await rig.store.incidents.opened()
-        [found] = (await rig.store.alerts.spells([row.id]))[row.id]
-        assert (found.pod, found.gpus, found.began) == (("ml", "holder"), 1, START)
-        assert math.isinf(found.ended)
-
-    with_rig(database, crowded(tmp_path), scene)
+@on_rig(crowded)
+async def test_a_running_pod_counts_with_what_it_asks_for(rig: Rig, keeper: Keeper) -> None:
+    await at(rig, "08:00", keeper, pending(pod="holder"))
+    await at(rig, "09:00", keeper)
+    [row] = await rig.store.incidents.opened()
+    [found] = (await rig.store.alerts.spells([row.id]))[row.id]
+    assert (found.pod, found.gpus, found.began) == (("ml", "holder"), 1, START)
+    assert math.isinf(found.ended)
 
 
-def test_a_sender_cannot_say_that_a_pod_was_affected_before_there_was_one(
-    new_database: NewDatabase, tmp_path: Path
-) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper()
-        await at(rig, "08:00", keeper, pending(0, starts_at="1999-01-01T00:00:00Z"))
-        [row] = await rig.store.incidents.opened()
-        [found] = (await rig.store.alerts.spells([row.id]))[row.id]
-        assert START - 365 * 86400 < found.began < START
-
-    with_rig(new_database(), crowded(tmp_path), scene)
+@on_rig(crowded, new=True)
+async def test_a_sender_cannot_say_that_a_pod_was_affected_before_there_was_one(rig: Rig, keeper: Keeper) -> None:
+    await at(rig, "08:00", keeper, pending(0, starts_at="1999-01-01T00:00:00Z"))
+    [row] = await rig.store.incidents.opened()
+    [found] = (await rig.store.alerts.spells([row.id]))[row.id]
+    assert START - 365 * 86400 < found.began < START

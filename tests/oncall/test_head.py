@@ -91,7 +91,7 @@ def test_the_highlighted_button_is_what_is_likely_to_be_done_next(state: State, 
 def test_what_names_no_pod_counts_by_its_nodes_or_else_by_its_alerts(
     code: str, over: dict[str, Any], told: str
 ) -> None:
-    counts = HEAD.counts._replace(**{"pods": 0, "pods_firing": 0, **over})
+    counts = msgspec.structs.replace(HEAD.counts, **{"pods": 0, "pods_firing": 0, **over})
     shown = HEAD._replace(cause=msgspec.structs.replace(CAUSE, code=code), counts=counts)
     assert Texts("en").words(count_of(shown)) == told
 

@@ -7,21 +7,19 @@ every alert that got its 200 is counted in one thread, and no thread, reply or d
 import asyncio
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import aiohttp
 import pytest
 
 from bot.digest.schedule import Schedule
 from bot.store import Store, open_store
 from sandbox.slack import Fault, SlackServer
 from tests.oncall.bot import CHANNEL, ROOM
-from tests.oncall.killing import ROOT, Life, Process, told
+from tests.oncall.killing import Life, Process, lives
 from tests.oncall.rig import text
 from tests.oncall.scenes import CAUSES, busy_cluster
 from tests.stores import NewDatabase
@@ -30,14 +28,6 @@ pytestmark = pytest.mark.process
 
 HOUR = 3600.0
 FIRST, MORE = ("trainer-0", "trainer-3"), ("trainer-6",)
-
-
-@pytest.fixture(scope="module")
-def forking() -> Iterator[subprocess.Popen[str]]:
-    """Started once: what it imports takes longer than a life."""
-    arguments, pipe = (sys.executable, "-m", "tests.oncall.killed_process"), subprocess.PIPE
-    with subprocess.Popen(arguments, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
-        yield process
 
 
 class Moment(NamedTuple):
@@ -95,13 +85,8 @@ async def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_
     record_property: Callable[[str, object], None],
 ) -> None:
     database, recording = new_database(), busy_cluster(tmp_path / "cluster", 7)
-    async with (
-        asyncio.timeout(180),
-        SlackServer(deadline_s=60) as slack,
-        aiohttp.ClientSession() as session,
-        open_store(database) as store,
-    ):
-        process = Process(forking, told(slack, database, recording))
+    async with lives(forking, database, recording) as here:
+        slack, store, process = here.slack, here.store, here.process
 
         def heads() -> list[dict[str, Any]]:
             return [message for message in slack.messages(ROOM, "ada") if message.get("bot_id")]
@@ -112,7 +97,7 @@ async def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_
         def said() -> list[str]:
             return [text(message) for message in thread() if not message.get("files") and not message.get("ephemeral")]
 
-        async with process.life(slack, session) as life:
+        async with here.life() as life:
             stuck = hanging(slack, moment if moment.method else Moment("chat.postMessage"), kind)
             await life.world.alert(*FIRST)
             if moment.method == "chat.update":
@@ -123,7 +108,7 @@ async def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_
                 await slack.wait_for(lambda: stuck() or None, seconds=180)
             await life.world.alert(*MORE)
             await killed(life, process, stuck if moment.method else lambda: True)
-        async with process.life(slack, session) as life:
+        async with here.life() as life:
             await life.world.alert(*FIRST)  # Alertmanager repeats what fires
             edited = moment.method == "chat.update"
             wanted = ["Acknowledged, " if edited else "Open, ", "Evidence", *(["Acknowledged"] if edited else [])]
@@ -155,13 +140,8 @@ async def test_there_is_one_digest(
 ) -> None:
     database, recording = new_database(), busy_cluster(tmp_path / "cluster", 4)
     due = datetime.fromtimestamp(time.time() - 120, UTC)
-    async with (
-        asyncio.timeout(180),
-        SlackServer(deadline_s=60) as slack,
-        aiohttp.ClientSession() as session,
-        open_store(database) as store,
-    ):
-        process = Process(forking, told(slack, database, recording))
+    async with lives(forking, database, recording) as here:
+        slack, store, process = here.slack, here.store, here.process
         async with open_store(database, now=lambda: time.time() - HOUR) as before:
             await before.digests.add(CHANNEL, "", Schedule(f"{due.minute} {due.hour} * * *", "UTC"), "U0ADA00001")
 
@@ -174,9 +154,9 @@ async def test_there_is_one_digest(
             return [file["name"] for _, message in everything for file in message.get("files", [])]
 
         stuck = hanging(slack, Moment(method), kind)
-        async with process.life(slack, session) as life:
+        async with here.life() as life:
             await killed(life, process, stuck)
-        async with process.life(slack, session) as life:
+        async with here.life() as life:
             await settled(
                 store,
                 lambda: "\n".join([*map(text, digests()), *files()]),

@@ -7,32 +7,21 @@ them the killed process had carried out by then.
 import asyncio
 import signal
 import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import aiohttp
 import pytest
 
-from bot.store import open_store
-from sandbox.slack import Ack, SlackServer
+from sandbox.slack import Ack
 from tests.oncall.bot import ROOM
-from tests.oncall.killing import ROOT, Process, told
-from tests.oncall.scenes import CAUSES, busy_cluster
+from tests.oncall.killing import lives
+from tests.oncall.scenes import busy_cluster
 from tests.stores import NewDatabase
 
 pytestmark = pytest.mark.process
 
 NOTES = 6
-
-
-@pytest.fixture(scope="module")
-def forking() -> Iterator[subprocess.Popen[str]]:
-    """Started once: what it imports takes longer than a life."""
-    arguments, pipe = (sys.executable, "-m", "tests.oncall.killed_process"), subprocess.PIPE
-    with subprocess.Popen(arguments, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
-        yield process
 
 
 async def test_what_people_did_right_before_a_kill_is_done_once_after_it(
@@ -42,18 +31,11 @@ async def test_what_people_did_right_before_a_kill_is_done_once_after_it(
     record_property: Callable[[str, object], None],
 ) -> None:
     database, recording = new_database(), busy_cluster(tmp_path / "cluster", 4)
-    async with (
-        asyncio.timeout(180),
-        SlackServer(deadline_s=60) as slack,
-        aiohttp.ClientSession() as session,
-        open_store(database) as store,
-    ):
-        process = Process(
-            forking, told(slack, database, recording, speed=1.0)
-        )  # what people did must not become too old
-        async with process.life(slack, session) as life:
-            await life.world.alert("trainer-0")
-            head = await life.world.head(CAUSES[0])
+    # In real time: what people did must not become too old.
+    async with lives(forking, database, recording, speed=1.0) as here:
+        slack, store, process = here.slack, here.store, here.process
+        async with here.life() as life:
+            head = await life.world.thread_of("trainer-0")
             await life.world.reply(head, "Evidence")
             [row] = await store.incidents.opened()
             await life.world.click("grace", head, "note")
@@ -72,7 +54,7 @@ async def test_what_people_did_right_before_a_kill_is_done_once_after_it(
             acks = await asyncio.gather(*notes.values(), *others, form)
             assert await process.ended(life, signal.SIGKILL) == -signal.SIGKILL
             assert all(ack.ok for ack in acks)
-        async with process.life(slack, session) as life:
+        async with here.life() as life:
             wanted = Counter([*notes, "typed into the form"])
             async with asyncio.timeout(180):
                 while True:

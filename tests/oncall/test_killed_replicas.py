@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
@@ -25,13 +24,13 @@ from bot.digest.schedule import Schedule
 from bot.slack.render.blocks import value_of
 from bot.slack.render.triage_head import IncidentButton
 from bot.store import Store, open_store
-from bot.store.incidents import Row
+from bot.store.incidents import IncidentRow
 from bot.store.tables import digest_runs, incidents
-from bot.triage.state import CALLS, opened
+from bot.triage.state import CALLS, new_incident
 from sandbox.slack import Fault, SlackServer
 from tests.oncall.bot import CHANNEL, ROOM, World
-from tests.oncall.killing import ROOT, Life, Process
-from tests.oncall.scenes import CAUSES, busy_cluster
+from tests.oncall.killing import Life, Process, forked
+from tests.oncall.scenes import busy_cluster
 from tests.sampling import Sample
 from tests.stores import NewDatabase, blocked
 
@@ -48,12 +47,8 @@ pytestmark = [pytest.mark.process, pytest.mark.parametrize("new_database", ["pos
 @pytest.fixture(scope="module")
 def forking() -> Iterator[tuple[subprocess.Popen[str], ...]]:
     """Two, started once: what they import takes longer than a life."""
-    arguments, pipe = (sys.executable, "-m", "tests.oncall.killed_process"), subprocess.PIPE
-    with contextlib.ExitStack() as stack:
-        yield tuple(
-            stack.enter_context(subprocess.Popen(arguments, cwd=ROOT, stdin=pipe, stdout=pipe, text=True))
-            for _ in range(2)
-        )
+    with forked() as one, forked() as two:
+        yield one, two
 
 
 class Replicas:
@@ -107,7 +102,7 @@ async def until(read: Callable[[], Awaitable[object]]) -> None:
         await asyncio.sleep(0.02)
 
 
-async def acted(world: World, deed: str, number: int, row: Row) -> None:
+async def acted(world: World, deed: str, number: int, row: IncidentRow) -> None:
     """A person does it, by a button, by a command, or by words in the thread, and it is acked."""
     if deed == "ack" and number % 2:
         assert (await world.slack.mention("ada", ROOM, "ack", thread_ts=row.thread_ts)).ok
@@ -132,8 +127,7 @@ def test_what_a_killed_replica_had_acked_the_other_does_within_15_s_and_calls_no
         took: list[float] = []
         async with two_replicas(forking, database, busy_cluster(tmp_path / "cluster", 4)) as (replicas, slack, store):
             world = await replicas.begin(0)
-            await world.alert("trainer-0")
-            head = await world.head(CAUSES[0])
+            head = await world.thread_of("trainer-0")
             await world.reply(head, "Evidence")
             for number in kills:
                 took.append(await killed(number, replicas, slack, store))  # noqa: PERF401  # one after the other
@@ -155,12 +149,12 @@ def test_what_a_killed_replica_had_acked_the_other_does_within_15_s_and_calls_no
         async def told() -> bool:
             [row] = await store.incidents.opened()
             looked_at = bool(row.incident.severity) or row.incident.state in {"open", "closed"}
-            return looked_at and not await store.timeline.untold() and not await store.outbox.waiting()
+            return looked_at and not await store.timeline.to_tell() and not await store.outbox.waiting()
 
         await until(told)
         [row] = await store.incidents.opened()
         before = len(await store.timeline.of(row.id))
-        due = msgspec.json.encode(opened(store.now() - LONG_AGO_S)).decode()
+        due = msgspec.json.encode(new_incident(store.now() - LONG_AGO_S)).decode()
         async with store._engine.begin() as holder:
             await holder.execute(update(incidents).where(incidents.c.id == row.id).values(machine=due))
             await acted(world, deed, number, row)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from pydantic import SecretStr, ValidationError
@@ -193,7 +194,7 @@ def test_once_everybody_was_called_pagerduty_is_asked_no_more_often_than_people_
 
     async def scene(given: PagerDutySettings, asked: list[web.Request]) -> None:
         async with a_rig(new_database(), busy_cluster(tmp_path, 3)) as rig:
-            keeper = rig.keeper(terms=TERMS._replace(rota=(USUAL,)), pagerduty=given)
+            keeper = rig.keeper(terms=msgspec.structs.replace(TERMS, rota=(USUAL,)), pagerduty=given)
             await keeper.take([pending(0)])
             await rig.passes(2 * TERMS.call_s + 150, keeper, step_s=75)
             [row] = await rig.store.incidents.opened()

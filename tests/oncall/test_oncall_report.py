@@ -6,7 +6,7 @@ from bot.report import Severity
 from bot.slack.render.summary import render_oncall_report
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.state import News, Turn
-from bot.triage.summary import Case, OncallReport, TimelineEntry, report_on
+from bot.triage.summary import Case, IncidentEvent, OncallReport, report_on
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import IncidentDeed, TriageService
 from sandbox.slack.content import strings_of
@@ -16,7 +16,7 @@ from tests.slack.render import NOTHING, assert_fits, parsed, read
 
 
 def case(*happened: tuple[float, Turn, str, str]) -> Case:
-    return Case("lock-held", "warning", [TimelineEntry(at, News(turn, by, what)) for at, turn, by, what in happened])
+    return Case("lock-held", "warning", [IncidentEvent(at, News(turn, by, what)) for at, turn, by, what in happened])
 
 
 def test_times_are_medians_of_the_incidents_that_opened_in_the_period() -> None:

@@ -16,21 +16,9 @@ from handlers.oncall.setup import alerts_endpoint_of
 from sandbox.serving import Served
 from sandbox.slack import Fault
 from tests.oncall.bot import BEARER, GIVEN, webhook
-from tests.oncall.rig import Rig, text, with_rig
+from tests.oncall.rig import Rig, on_rig, text
 from tests.oncall.storm import ALERTS, PODS, SECONDS
-from tests.playbooks.world import (
-    Object,
-    bind_error,
-    cluster,
-    gpu,
-    gpu_node,
-    none_of,
-    pod,
-    record,
-    refused,
-    running,
-)
-from tests.stores import NewDatabase
+from tests.playbooks.world import Object, bind_error, cluster, gpu, gpu_node, none_of, pod, record, refused, running
 
 OUTAGE_S = 600.0
 BODIES = 20
@@ -97,32 +85,28 @@ async def turn(rig: Rig, keeper: Keeper, seconds: float) -> None:
 
 
 @pytest.mark.few(0)  # a thousand alerts: left to `make test-all`
-def test_after_ten_minutes_without_slack_in_a_storm_everything_comes_by_severity_and_once(
-    new_database: NewDatabase, tmp_path: Path
-) -> None:
-    async def scene(rig: Rig) -> None:
-        ends = rig.now + OUTAGE_S
-        rig.bot.slack.faults.append(Fault("outage", until=ends))
-        keeper = rig.keeper()
-        await storm(rig, keeper)
-        while rig.now < ends:
-            await turn(rig, keeper, 30)
-        assert rig._said() == []
-        await rig.passes(180, keeper, step_s=30)
+@on_rig(a_cluster, new=True)
+async def test_after_ten_minutes_without_slack_in_a_storm_everything_comes_by_severity_and_once(rig: Rig) -> None:
+    ends = rig.now + OUTAGE_S
+    rig.bot.slack.faults.append(Fault("outage", until=ends))
+    keeper = rig.keeper()
+    await storm(rig, keeper)
+    while rig.now < ends:
+        await turn(rig, keeper, 30)
+    assert rig._said() == []
+    await rig.passes(180, keeper, step_s=30)
 
-        heads = [text(head) for head in rig.heads()]
-        assert [severity for head in heads for severity in re.findall(r"Open, (\w+): ", head)[:1]] == list(BY_SEVERITY)
-        assert all(code in head for code, head in zip(BY_SEVERITY.values(), heads, strict=True))
-        counts = [re.search(r"(\d+) of (\d+) pods still affected, (\d+) alerts", head) for head in heads]
-        assert [(int(found[1]), int(found[2])) for found in counts if found] == [(166, 166), (167, 167), (167, 167)]
-        assert sum(int(found[3]) for found in counts if found) == ALERTS
-        assert [len(rig.replies(head)) for head in rig.heads()] == [1, 1, 1]
-        assert await rig.store.alerts.unsorted(1) == []
-        assert await rig.store.outbox.channels() == []
-        calls = [call for call in rig.bot.slack.journal.of("api") if call.at >= ends]
-        assert Counter(call.status for call in calls) == {200: len(calls)}
-        posts = [call.at for call in calls if call.title == "chat.postMessage"]
-        assert len(posts) == 6
-        assert all(later - earlier >= 1.0 for earlier, later in itertools.pairwise(posts))
-
-    with_rig(new_database(), a_cluster(tmp_path), scene)
+    heads = [text(head) for head in rig.heads()]
+    assert [severity for head in heads for severity in re.findall(r"Open, (\w+): ", head)[:1]] == list(BY_SEVERITY)
+    assert all(code in head for code, head in zip(BY_SEVERITY.values(), heads, strict=True))
+    counts = [re.search(r"(\d+) of (\d+) pods still affected, (\d+) alerts", head) for head in heads]
+    assert [(int(found[1]), int(found[2])) for found in counts if found] == [(166, 166), (167, 167), (167, 167)]
+    assert sum(int(found[3]) for found in counts if found) == ALERTS
+    assert [len(rig.replies(head)) for head in rig.heads()] == [1, 1, 1]
+    assert await rig.store.alerts.unsorted(1) == []
+    assert await rig.store.outbox.channels() == []
+    calls = [call for call in rig.bot.slack.journal.of("api") if call.at >= ends]
+    assert Counter(call.status for call in calls) == {200: len(calls)}
+    posts = [call.at for call in calls if call.title == "chat.postMessage"]
+    assert len(posts) == 6
+    assert all(later - earlier >= 1.0 for earlier, later in itertools.pairwise(posts))

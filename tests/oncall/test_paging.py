@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from pydantic import SecretStr, ValidationError
@@ -43,7 +44,7 @@ class Paged:
         self.rig = rig
         self.pagers = pagers
         self.settings = pagers.settings(*names)
-        self.terms = TERMS._replace(pagers=services_of(self.settings), lapse_s=7200.0)
+        self.terms = msgspec.structs.replace(TERMS, pagers=services_of(self.settings), lapse_s=7200.0)
         self.keeper: Keeper = rig.keeper(terms=self.terms)
         self.paging = self.a_sender()
 

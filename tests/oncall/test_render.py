@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.digest.figures import Figures, OwnerRow, rooms
+from bot.digest.figures import Figures, OwnerRow, memory_by_model
 from bot.render.words import MARKS
 from bot.report import SCHEMA, Evidence, Finding, NextAction, Report, Scope, Severity, Subject
 from bot.slack.render import blocks
@@ -18,7 +18,7 @@ from bot.slack.render.triage_head import Head, IncidentButton, render_head
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.routes import Ignored
 from bot.triage.state import CALLS, Deed, Incident, MuteUntil, News, State, Turn
-from bot.triage.summary import TimelineEntry, summarize
+from bot.triage.summary import IncidentEvent, summarize
 from sandbox.slack.content import strings_of
 from sandbox.slack.validate import validate_view
 from tests.oncall.heads import CAUSE, HOSTILE, head
@@ -53,7 +53,7 @@ def test_a_mute_ends_at_a_time_that_can_be_read_and_is_the_same_everywhere(ends:
     say = Texts("en")
     news = render_news(News("muted", "U0ADA00001", f"{float(ends):.0f}")).in_words(say)
     muted = head("muted")._replace(incident=Incident("muted", 1.0, muted_until=MuteUntil(float(ends))))
-    happened = [TimelineEntry(1.0, News("muted", "U0ADA00001", f"{float(ends):.0f}"))]
+    happened = [IncidentEvent(1.0, News("muted", "U0ADA00001", f"{float(ends):.0f}"))]
     assert news.text.startswith("Muted until <!date^1800000000^")
     assert news.text.endswith("|2027-01-15T08:00:00Z>")
     assert shown in "".join(strings_of(list(news.blocks)))
@@ -90,7 +90,7 @@ def test_while_it_is_muted_a_button_lifts_that() -> None:
 def test_a_head_is_as_severe_as_the_severest_of_its_alerts(
     found: Severity, labelled: tuple[str, ...], said: str
 ) -> None:
-    counts = head("open").counts._replace(severities=labelled)
+    counts = msgspec.structs.replace(head("open").counts, severities=labelled)
     shown = head("open")._replace(cause=msgspec.structs.replace(CAUSE, severity=found), counts=counts)
     assert render_head(shown).in_words(Texts("en")).text.startswith(f"{MARKS[said]} Open, {said}: ")
 
@@ -138,7 +138,7 @@ def test_what_is_no_value_of_ours_is_none(value: str) -> None:
 
 
 def test_a_timeline_is_a_table_that_nobody_breaks() -> None:
-    happened = [TimelineEntry(1.8e9 + n, News(turn, HOSTILE, "1.8e9" if turn == "muted" else HOSTILE)) for n, turn in
+    happened = [IncidentEvent(1.8e9 + n, News(turn, HOSTILE, "1.8e9" if turn == "muted" else HOSTILE)) for n, turn in
                 enumerate(get_args(Turn))]  # fmt: skip
     text = render_timeline(head("closed"), happened, summarize(happened), Texts("en")).content.decode()
     rows = [row for row in text.splitlines() if row.startswith("| 20")]
@@ -162,7 +162,7 @@ def test_a_digest_lets_nobodys_words_act_and_fits(before: Figures | None, langua
     kinds = {f"memory-MiB/{HOSTILE}{n}": HOSTILE for n in range(9)}
     after = {f"{HOSTILE}/{HOSTILE}": HOSTILE, "gaps/hami": HOSTILE, **kinds}
     owners = [OwnerRow(number, HOSTILE, HOSTILE, HOSTILE, HOSTILE, 3) for number in range(1, 4) for _ in range(9)]
-    told = DigestPost(report, before, after, 3, "2026-11-20 09:00", owners, rooms(after, 0.0))
+    told = DigestPost(report, before, after, 3, "2026-11-20 09:00", owners, memory_by_model(after, 0.0))
     message = render_digest(told).in_words(Texts(language))
     assert_fits(message)
     assert all(read(text) == NOTHING for text in parsed(message))

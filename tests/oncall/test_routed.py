@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from pydantic import SecretStr
 
@@ -13,15 +14,14 @@ from bot.triage.routes import Ignored, Route, read_route
 from bot.triage.webhook import Alert
 from handlers.changes.draft import AccessDenied, Person
 from handlers.health_monitor import watched
-from handlers.oncall.alert_sorter import routed
+from handlers.oncall.alert_sorter import by_channel
 from handlers.oncall.service import IncidentDeed, TriageService
 from handlers.oncall.watcher import Patience, Watcher
-from tests.oncall.bot import CHANNEL, ROOM, TOKEN, World, played, webhook
-from tests.oncall.rig import Rig, on_rig, pending, text, with_rig
+from tests.oncall.bot import CHANNEL, TOKEN, World, played, webhook
+from tests.oncall.rig import Rig, on_rig, pending, text
 from tests.oncall.scenes import busy_cluster
 from tests.oncall.watching import seen, waiting
 from tests.slack.outbox_support import ONCALL
-from tests.stores import NewDatabase
 
 OTHER, OTHER_ROOM = "C0MLTRAIN1", "ml-training"
 ML = read_route(['team="ml"'], OTHER)
@@ -30,13 +30,13 @@ NOISE = read_route(['alertname="Noise"'], "")
 
 def of_team(number: int, team: str, **over: str) -> Alert:
     one = pending(number, fingerprint=f"{team}{number}", **over)
-    return one._replace(labels={**one.labels, "team": team})
+    return msgspec.structs.replace(one, labels={**one.labels, "team": team})
 
 
 def bare(number: int, **over: str) -> Alert:
     """One that no cluster explains: a cause of its own."""
     one = of_team(number, **{"team": "", "name": f"Disk{number:04}", **over})
-    return one._replace(namespace="", pod="")
+    return msgspec.structs.replace(one, namespace="", pod="")
 
 
 @on_rig(9)
@@ -161,25 +161,21 @@ async def test_a_name_that_is_opened_out_of_a_storm_has_its_thread_in_that_chann
     assert rig.heads() == []
 
 
-def test_the_bots_own_findings_are_routed_by_the_labels_that_they_have(
-    new_database: NewDatabase, tmp_path: Path
-) -> None:
-    async def scene(rig: Rig) -> None:
-        route = read_route(['alertname="HAMiPodWaiting"', 'namespace="ml"'], OTHER)
-        keeper = rig.keeper(routes=(route,))
-        await Watcher(rig.deps(), keeper, ("",), Patience(), "one").look()
-        await rig.passes(10, keeper)
-        assert rig.heads(OTHER)
-        assert rig.heads() == []
-
-    with_rig(new_database(), seen(tmp_path / "c", waiting("old", 11)), scene)
+@on_rig(lambda folder: seen(folder / "c", waiting("old", 11)), new=True)
+async def test_the_bots_own_findings_are_routed_by_the_labels_that_they_have(rig: Rig) -> None:
+    route = read_route(['alertname="HAMiPodWaiting"', 'namespace="ml"'], OTHER)
+    keeper = rig.keeper(routes=(route,))
+    await Watcher(rig.deps(), keeper, ("",), Patience(), "one").look()
+    await rig.passes(10, keeper)
+    assert rig.heads(OTHER)
+    assert rig.heads() == []
 
 
 def test_a_thread_tells_the_worst_of_the_causes_that_it_opens_with() -> None:
     mild = Cause("1" * 16, "a", "mild", "warning"), [of_team(0, "ml")]
     bad = Cause("2" * 16, "b", "bad", "critical"), [of_team(1, "ml")]
     route = Route("x", (), OTHER, ("team",))
-    [(cause, members)] = routed([mild, bad], (route,), ONCALL)[OTHER]
+    [(cause, members)] = by_channel([mild, bad], (route,), ONCALL)[OTHER]
     assert (cause.claim, len(members)) == ("bad", 2)
 
 
@@ -202,7 +198,6 @@ def test_the_running_bot_sends_alerts_where_its_settings_say(tmp_path: Path) -> 
         await world.slack.wait_for(channel=OTHER_ROOM, containing="trainer-1")
         head = await world.head("trainer-2")
         assert "trainer-0" not in text(head)
-        await world.slack.command("ada", ROOM, "oncall")
-        await world.told("ada", "oncall.routes ignores 1 alert; 1 still firing")
+        await world.command("ada", "oncall", "oncall.routes ignores 1 alert; 1 still firing")
 
     played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene, given)

@@ -18,8 +18,7 @@ ADA, GRACE = "U0ADA00001", "U0GRACE001"
 
 @on_bot(6)
 async def test_an_alert_becomes_a_thread_that_people_work_on(world: World) -> None:
-    await world.alert("trainer-0", "trainer-3")
-    head = await world.head(CAUSES[0])
+    head = await world.thread_of("trainer-0", "trainer-3")
     assert "2 of 2 pods" in text(head)
     await world.reply(head, "Evidence")
     await world.click("ada", head, "ack")
@@ -48,32 +47,28 @@ async def test_an_alert_becomes_a_thread_that_people_work_on(world: World) -> No
     assert actions(head) == {}
 
 
-def test_a_reminder_is_asked_for_in_words_and_in_the_menu(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.alert("trainer-0")
-        head = await world.head(CAUSES[0])
-        await world.slack.mention("grace", ROOM, "remind me in 2h", thread_ts=head["ts"])
-        await world.told("grace", "I will remind you in the thread at")
-        await world.slack.mention("grace", ROOM, "remind me soon", thread_ts=head["ts"])
-        await world.told("grace", "a reminder comes in at most 7 days")
-        [menu] = [
-            element
-            for block in head["blocks"]
-            for element in block.get("elements", [])
-            if element.get("action_id") == REMIND
-        ]
-        assert [option["text"]["text"] for option in menu["options"]] == ["in 30 min", "in 1 h", "tomorrow 9:00"]
-        await world.slack.click("ada", REMIND, channel=ROOM, message_ts=head["ts"], selected_option=menu["options"][2])
-        told = await world.told("ada", "I will remind you in the thread at")
-        assert " 09:00 (" in text(told)
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 2), scene)
+@on_bot(2)
+async def test_a_reminder_is_asked_for_in_words_and_in_the_menu(world: World) -> None:
+    head = await world.thread_of("trainer-0")
+    await world.slack.mention("grace", ROOM, "remind me in 2h", thread_ts=head["ts"])
+    await world.told("grace", "I will remind you in the thread at")
+    await world.slack.mention("grace", ROOM, "remind me soon", thread_ts=head["ts"])
+    await world.told("grace", "a reminder comes in at most 7 days")
+    [menu] = [
+        element
+        for block in head["blocks"]
+        for element in block.get("elements", [])
+        if element.get("action_id") == REMIND
+    ]
+    assert [option["text"]["text"] for option in menu["options"]] == ["in 30 min", "in 1 h", "tomorrow 9:00"]
+    await world.slack.click("ada", REMIND, channel=ROOM, message_ts=head["ts"], selected_option=menu["options"][2])
+    told = await world.told("ada", "I will remind you in the thread at")
+    assert " 09:00 (" in text(told)
 
 
 def test_until_when_it_is_muted_is_asked_for_and_shown(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
-        await world.alert("trainer-0")
-        head = await world.head(CAUSES[0])
+        head = await world.thread_of("trainer-0")
         await world.click("ada", head, "mute")
         [view] = await world.slack.wait_for(lambda: world.slack.views("ada") or None)
         options = {option["value"]: option["text"]["text"] for option in view["blocks"][0]["element"]["options"]}
@@ -97,8 +92,7 @@ def test_until_when_it_is_muted_is_asked_for_and_shown(tmp_path: Path) -> None:
 
 @on_bot(3)
 async def test_it_is_handed_over_to_no_bot_and_a_command_says_how_to_name_a_person(world: World) -> None:
-    await world.alert("trainer-0")
-    head = await world.head(CAUSES[0])
+    head = await world.thread_of("trainer-0")
     bot = world.slack.workspace.app.bot_user_id
     await world.click("ada", head, "handover")
     await world.slack.wait_for(lambda: world.slack.views("ada") or None)
@@ -111,8 +105,7 @@ async def test_it_is_handed_over_to_no_bot_and_a_command_says_how_to_name_a_pers
     told = await world.told("ada", "handover needs a person")
     assert "@hami-bot handover @ada" in text(told)
     assert "in a command" not in text(told)
-    await world.slack.command("ada", ROOM, f"triage handover {incident} @grace")
-    told = await world.told("ada", "press Hand over")
+    told = await world.command("ada", f"triage handover {incident} @grace", "press Hand over")
     assert "@hami-bot triage handover @ada" in told["text"]
 
 
@@ -125,8 +118,7 @@ def _shared(world: World, beginning: str) -> list[str]:
 
 @on_bot(3)
 async def test_words_in_the_thread_do_what_buttons_do(world: World) -> None:
-    await world.alert("trainer-0")
-    head = await world.head(CAUSES[0])
+    head = await world.thread_of("trainer-0")
     for words, told in (
         ("mute 2h", "Muted until"),
         ("triage note it's known", "it's known"),
@@ -151,31 +143,25 @@ async def test_a_word_that_acts_in_an_incidents_thread_means_nothing_in_another(
 
 @on_bot(3)
 async def test_a_command_lists_what_is_open_and_acts_by_its_id(world: World) -> None:
-    await world.slack.command("ada", ROOM, "oncall")
-    await world.told("ada", "No incident is open")
-    await world.alert("trainer-0")
-    head = await world.head(CAUSES[0])
+    await world.command("ada", "oncall", "No incident is open")
+    head = await world.thread_of("trainer-0")
     incident = text(head).split("Incident ")[1][:8]
     await world.slack.command("ada", ROOM, "oncall")
     await world.told("ada", incident)
     await world.slack.command("ada", ROOM, f"triage ack {incident}")
     await world.reply(head, "Acknowledged")
-    await world.slack.command("ada", ROOM, "oncall report")
-    await world.told("ada", "On-call report, last 7 days: 1 incident opened")
-    await world.slack.command("ada", ROOM, "triage ack 00000000")
-    await world.told("ada", "there is no such incident")
+    await world.command("ada", "oncall report", "On-call report, last 7 days: 1 incident opened")
+    await world.command("ada", "triage ack 00000000", "there is no such incident")
 
 
 @on_bot(3, GIVEN.model_copy(update={"rota": ("U0LINUS001", "U0ADA00001")}))
 async def test_what_is_open_leads_to_its_thread_and_says_who_is_called_next(world: World) -> None:
-    await world.alert("trainer-0")
-    head = await world.head(CAUSES[0])
+    head = await world.thread_of("trainer-0")
     await world.reply(head, "Evidence")  # by then the thread is known
     incident = text(head).split("Incident ")[1][:8]
     thread = f"{world.slack.url}/archives/{CHANNEL}/p{head['ts'].replace('.', '')}"
     leads, calls = {"type": "link", "url": thread, "text": incident}, {"type": "user", "user_id": "U0LINUS001"}
-    await world.slack.command("ada", ROOM, "oncall")
-    listed = await world.told("ada", "next called:")
+    listed = await world.command("ada", "oncall", "next called:")
     await world.slack.open_home("ada")
     home = await world.slack.wait_for(lambda: world.slack.home("ada"))
     for shown in (listed, home):
@@ -195,29 +181,25 @@ def rows_of(shown: dict[str, Any]) -> list[list[dict[str, Any]]]:
 
 @on_bot(3)
 async def test_what_is_closed_is_listed_nowhere_and_a_mute_is_lifted(world: World) -> None:
-    await world.alert("trainer-0")
-    head = await world.head(CAUSES[0])
+    head = await world.thread_of("trainer-0")
     incident = text(head).split("Incident ")[1][:8]
     await world.slack.mention("ada", ROOM, "mute 2h", thread_ts=head["ts"])
     await world.click("ada", await world.head("Muted, warning"), "unmute")
     await world.reply(head, "The mute ended")
     await world.head("Acknowledged, warning")
-    await world.slack.command("ada", ROOM, "oncall")
-    await world.told("ada", "Nobody is called: oncall.rota is empty")
+    await world.command("ada", "oncall", "Nobody is called: oncall.rota is empty")
     await world.slack.open_home("ada")
     await world.slack.wait_for(lambda: incident in text(world.slack.home("ada") or {}) or None)
     await world.slack.mention("ada", ROOM, "close", thread_ts=head["ts"])
     await world.head("Closed, warning")
-    await world.slack.command("ada", ROOM, "oncall")
-    await world.told("ada", "No incident is open")
+    await world.command("ada", "oncall", "No incident is open")
     await world.slack.open_home("ada")
     await world.slack.wait_for(lambda: incident not in text(world.slack.home("ada") or {}) or None)
 
 
 @on_bot(3, OncallSettings(channel=CHANNEL, token=SecretStr(TOKEN), responders=(ADA,)))
 async def test_only_responders_act_where_they_are_named(world: World) -> None:
-    await world.alert("trainer-0")
-    head = await world.head(CAUSES[0])
+    head = await world.thread_of("trainer-0")
     await world.click("grace", head, "close")
     await world.told("grace", "you may not act on incidents")
     await world.click("ada", head, "close")
@@ -226,8 +208,7 @@ async def test_only_responders_act_where_they_are_named(world: World) -> None:
 
 @on_bot(3)
 async def test_what_a_client_makes_up_does_nothing(world: World) -> None:
-    await world.alert("trainer-0")
-    head = await world.head(CAUSES[0])
+    head = await world.thread_of("trainer-0")
     value = actions(head)["triage:ack"]
     await world.forged("ada", head, "triage:ack", "{")
     await world.forged("ada", head, "triage:explode", value)
@@ -259,21 +240,16 @@ async def test_without_settings_there_is_no_such_address(world: World) -> None:
 
 @on_bot(6, None)
 async def test_a_digest_is_asked_for_listed_posted_and_ended_in_slack(world: World) -> None:
-    await world.slack.command("ada", ROOM, "digest daily 09:00 Asia/Shanghai")
-    added = await world.told("ada", "The next one comes")
-    await world.slack.command("ada", ROOM, "digest list")
-    await world.told("ada", "daily 09:00 Asia/Shanghai, about the default cluster")
+    added = await world.command("ada", "digest daily 09:00 Asia/Shanghai", "The next one comes")
+    await world.command("ada", "digest list", "daily 09:00 Asia/Shanghai, about the default cluster")
     await world.slack.mention("grace", ROOM, "digest now")
     digest = await world.head("pods are pending for")
     assert "Nothing to compare with yet" in text(digest)
     await world.slack.wait_for(lambda: _shared(world, "gpus.png") or None)
     one = text(added).split("Digest ")[1][:6]
-    await world.slack.command("grace", ROOM, f"digest stop {one}")
-    await world.told("grace", f"Digest {one} has ended")
-    await world.slack.command("ada", ROOM, "digest daily 25:00 Asia/Shanghai")
-    await world.told("ada", "is not a time of day")
-    await world.slack.command("ada", ROOM, "triage ack")
-    await world.told("ada", "this bot opens no triage threads")
+    await world.command("grace", f"digest stop {one}", f"Digest {one} has ended")
+    await world.command("ada", "digest daily 25:00 Asia/Shanghai", "is not a time of day")
+    await world.command("ada", "triage ack", "this bot opens no triage threads")
 
 
 @on_bot(3, None)

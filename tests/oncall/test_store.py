@@ -6,15 +6,16 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from sqlalchemy import event
 
 from bot.store import Store, open_store
-from bot.store.alerts import keep
+from bot.store.alerts import keep_alerts
 from bot.store.audit import AuditLine
 from bot.store.incidents import KEPT_S
 from bot.triage.cause import Cause
-from bot.triage.state import Act, IncidentTimes, Step, act, passed
+from bot.triage.state import Act, IncidentTimes, Step, act, pass_time
 from tests.oncall.rig import pending
 from tests.oncall.stored import CAUSE
 from tests.scenes import as_test
@@ -56,7 +57,7 @@ async def test_an_end_that_comes_while_another_process_notes_the_beginning_is_ke
     await one.alerts.take([pending()])
     await one.alerts.take([pending(status="resolved")])
     async with one.incidents._engine.begin() as connection:
-        assert await keep(connection, [pending(starts_at=again)], clock()) == 1
+        assert await keep_alerts(connection, [pending(starts_at=again)], clock()) == 1
         ending = asyncio.ensure_future(two.alerts.take([pending(starts_at=again, status="resolved")]))
         await blocked(one.incidents._engine, ending)
     assert await ending == 1
@@ -108,7 +109,7 @@ async def test_an_incident_does_not_end_while_something_fires_that_came_just_now
     await one.alerts.take([pending(3, status="resolved")])
     await two.incidents.sort("", CAUSE, [pending(0)], "C1")
     step = await one.incidents.change(
-        found, lambda incident, firing: passed(incident, clock.now + 1e6, IncidentTimes(), firing=firing)
+        found, lambda incident, firing: pass_time(incident, clock.now + 1e6, IncidentTimes(), firing=firing)
     )
     assert isinstance(step, Step)
     assert step.incident.state == "open"
@@ -140,10 +141,10 @@ async def test_only_what_ended_long_ago_is_forgotten(clock: Clock, one: Store, o
     for later in (0.0, 300.0, 4000.0):
         await one.incidents.change(
             found,
-            lambda incident, firing, at=clock.now + later: passed(incident, at, IncidentTimes(), firing=firing),
+            lambda incident, firing, at=clock.now + later: pass_time(incident, at, IncidentTimes(), firing=firing),
         )
     assert [row.id for row in await one.incidents.opened()] == [found]  # until it is told that it was resolved
-    for happened in (await one.timeline.untold())[found]:
+    for happened in (await one.timeline.to_tell())[found]:
         await one.timeline.mark_told(found, happened.seq)
     assert await one.incidents.opened() == []
     await one.sweep(clock.now + KEPT_S - 1)
@@ -160,7 +161,8 @@ async def test_an_alert_that_flaps_in_one_incident_is_one_row_of_it(clock: Clock
         found = await two.incidents.sort("", CAUSE, [pending(0)], "C1")
         await two.alerts.take([pending(0, status="resolved")])
         clock.now += 600
-    assert (await one.alerts.counts([found]))[found][:2] == (0, 1)
+    counts = (await one.alerts.counts([found]))[found]
+    assert (counts.firing, counts.alerts) == (0, 1)
 
 
 def test_whatever_order_two_processes_work_in_nobody_waits_for_ever(new_database: NewDatabase) -> None:
@@ -170,10 +172,11 @@ def test_whatever_order_two_processes_work_in_nobody_waits_for_ever(new_database
         both = (one, two)
         orders = (given, given[::-1])
         sorting = [store.incidents.sort("", CAUSE, some, "C1") for store, some in zip(both, orders, strict=True)]
-        over = [alert._replace(status="resolved") for alert in given]
+        over = [msgspec.structs.replace(alert, status="resolved") for alert in given]
         await asyncio.gather(*sorting, *(store.alerts.take(some) for store in both for some in (over, over[::-1])))
         [row] = await one.incidents.opened()
-        assert (await one.alerts.counts([row.id]))[row.id][:2] == (0, 60)
+        counts = (await one.alerts.counts([row.id]))[row.id]
+        assert (counts.firing, counts.alerts) == (0, 60)
 
     with_stores(new_database(), talk)
 
@@ -208,7 +211,7 @@ async def test_what_every_pass_and_every_word_reads_is_found_by_an_index(tmp_pat
         for reading in (
             alerts.unsorted(9),
             alerts.counts([found]),
-            store.timeline.untold(),
+            store.timeline.to_tell(),
             alerts.firing(source="watch", cluster=""),
             alerts.unsorted_labels(),
             alerts.unsorted(9, "a", ("b",)),

@@ -7,7 +7,7 @@ from bot.slack.render import blocks
 from bot.slack.render.summary import summary_block
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.state import News
-from bot.triage.summary import Summary, TimelineEntry, summarize
+from bot.triage.summary import IncidentEvent, Summary, summarize
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import IncidentDeed, TriageService
 from tests.oncall.heads import ADA, GRACE, HOSTILE, head
@@ -16,7 +16,7 @@ from tests.slack.render import NOTHING, assert_fits, parsed, read
 
 
 def timeline(*happened: tuple[float, str, str, str]) -> Summary:
-    return summarize([TimelineEntry(at, News(turn, by, detail)) for at, turn, by, detail in happened])  # type: ignore[arg-type]
+    return summarize([IncidentEvent(at, News(turn, by, detail)) for at, turn, by, detail in happened])  # type: ignore[arg-type]
 
 
 def test_times_count_from_the_first_opening_to_the_first_who_acknowledged_and_to_the_last_end() -> None:
@@ -40,12 +40,12 @@ def test_one_that_is_open_again_has_no_end_yet() -> None:
 
 def test_what_was_done_is_notes_handovers_mutes_and_the_words_of_a_close() -> None:
     happened = [
-        TimelineEntry(1.0, News("opened")),
-        TimelineEntry(2.0, News("acknowledged", "U0ADA00001")),
-        TimelineEntry(3.0, News("noted", "U0ADA00001", "rebooted gpu-7")),
-        TimelineEntry(4.0, News("handed-over", "U0ADA00001", "U0GRACE001")),
-        TimelineEntry(5.0, News("muted", "U0GRACE001", "1800000000")),
-        TimelineEntry(6.0, News("closed", "U0GRACE001", "false alarm")),
+        IncidentEvent(1.0, News("opened")),
+        IncidentEvent(2.0, News("acknowledged", "U0ADA00001")),
+        IncidentEvent(3.0, News("noted", "U0ADA00001", "rebooted gpu-7")),
+        IncidentEvent(4.0, News("handed-over", "U0ADA00001", "U0GRACE001")),
+        IncidentEvent(5.0, News("muted", "U0GRACE001", "1800000000")),
+        IncidentEvent(6.0, News("closed", "U0GRACE001", "false alarm")),
     ]
     assert summarize(happened).done == tuple(happened[2:])
 
@@ -100,7 +100,7 @@ async def test_the_export_ends_with_the_summary(rig: Rig, keeper: Keeper) -> Non
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_summary_lets_nobodys_words_act_and_fits(language: Language) -> None:
-    done = tuple(TimelineEntry(1.0, News(turn, HOSTILE, HOSTILE)) for turn in ("noted", "handed-over", "closed")) * 9
+    done = tuple(IncidentEvent(1.0, News(turn, HOSTILE, HOSTILE)) for turn in ("noted", "handed-over", "closed")) * 9
     summary = Summary(1.0, HOSTILE, 2.0, HOSTILE, 3, (HOSTILE, "S0ONCALL01", HOSTILE), 4, done)
     message = Message("x", (blocks.in_words(summary_block(head("closed"), summary), Texts(language)),))
     assert_fits(message)

@@ -4,7 +4,7 @@ import io
 
 from PIL import Image
 
-from bot.digest.figures import Point, rooms, trends
+from bot.digest.figures import Point, memory_by_model, trends
 from bot.render.trend import trend_picture, trend_words
 from tests.render import SAY
 
@@ -43,7 +43,7 @@ def test_what_was_not_known_is_no_number() -> None:
 def test_the_types_with_the_most_memory_come_first() -> None:
     both = figures(T4, "16384", "0", "16384") | figures(A100, "40960", "0", "40960")
     assert list(trends([(0.0, both), (DAY, both)])) == [A100, T4]
-    assert list(rooms(both, 0.0)) == [A100, T4]
+    assert list(memory_by_model(both, 0.0)) == [A100, T4]
 
 
 def test_bars_are_as_high_as_what_is_given_and_left() -> None:

@@ -1,9 +1,11 @@
 """Alerts become threads by their cause, and a thread says what is so now."""
 
+import msgspec
+
 from bot.errors import SourceError
 from bot.triage.state import Act, IncidentTimes, act
 from handlers.changes.draft import Person
-from handlers.oncall.causes import told_alone
+from handlers.oncall.causes import cause_alone
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import IncidentDeed, TriageService
 from tests.oncall.rig import TERMS, Rig, on_rig, pending, text
@@ -206,7 +208,7 @@ async def test_a_cluster_that_can_be_read_again_in_time_gives_the_causes(rig: Ri
 async def test_an_alert_of_no_known_cause_says_what_it_is_labelled_with(rig: Rig, keeper: Keeper) -> None:
     labels = {"alertname": "DiskFull", "severity": "critical", "instance": "db-1", "device": "/dev/<!here>"}
     bare = pending(0, name="DiskFull", pod="x", severity="critical", level="critical", labels=labels)
-    await keeper.take([bare._replace(namespace="", pod="", annotations={})])
+    await keeper.take([msgspec.structs.replace(bare, namespace="", pod="", annotations={})])
     await rig.passes(10, keeper)
     [head] = rig.heads()
     assert "Open, critical: DiskFull" in text(head)
@@ -227,7 +229,7 @@ async def test_an_alert_that_comes_again_with_nothing_but_a_higher_severity_open
     service = TriageService(rig.deps(), keeper, ())
     await service.act(Person("U0ADA00001", ONCALL), row, IncidentDeed("close"))
     await rig.passes(60, keeper)
-    await keeper.take([low, low._replace(status="resolved"), high])
+    await keeper.take([low, msgspec.structs.replace(low, status="resolved"), high])
     await rig.passes(60, keeper)
     [head] = rig.heads()
     assert "Open, critical: " in text(head)
@@ -276,7 +278,7 @@ async def test_the_thread_is_known_though_the_outbox_forgot_its_head(rig: Rig, k
 
 @on_rig(3)
 async def test_an_alert_about_a_pod_that_runs_is_no_thread_about_pods_that_run(rig: Rig, keeper: Keeper) -> None:
-    memory = pending(pod="holder", name="HAMiGPUMemoryHigh")._replace(namespace="other")
+    memory = msgspec.structs.replace(pending(pod="holder", name="HAMiGPUMemoryHigh"), namespace="other")
     await keeper.take([memory, pending(pod="gone", name="HAMiGPUMemoryHigh"), pending(pod="gone", name="Other")])
     await rig.passes(10, keeper)
     assert len(rig.heads()) == 3
@@ -313,7 +315,7 @@ async def test_a_replica_that_was_held_up_opens_no_thread_for_alerts_that_anothe
     await slow.take([pending(0), pending(3)])
     held = await rig.store.alerts.unsorted(10)  # read by the slow one, before it waits for the cluster
     await quick.look()
-    alone = told_alone(held[0], "no answer within 60 s")
+    alone = cause_alone(held[0], "no answer within 60 s")
     assert await rig.store.incidents.sort("", alone, held, ONCALL) == ""
     await rig.passes(10, slow, quick)
     [head] = rig.heads()

@@ -6,7 +6,7 @@ from bot.errors import SourceError
 from bot.triage.state import Act, MuteUntil, act
 from handlers.oncall.keeper import LOOKED_S
 from handlers.oncall.watcher import Patience, Watcher
-from tests.oncall.rig import Rig, text, with_rig
+from tests.oncall.rig import Rig, on_rig, text, with_rig
 from tests.oncall.watching import seen, waiting
 from tests.playbooks.world import gpu_node, pod
 from tests.stores import NewDatabase
@@ -22,14 +22,12 @@ async def looked(rig: Rig, *watchers: Watcher) -> None:
     await rig.passes(1)
 
 
-def test_a_pod_that_waits_for_too_long_is_a_thread(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        await looked(rig, watcher(rig), watcher(rig))
-        [head] = rig.heads()
-        assert "1 of 1 pod still affected, 1 alert" in text(head)
-        assert "ml/old" in text(head)
-
-    with_rig(database, seen(tmp_path / "c", waiting("old", 11), waiting("new", 9)), scene)
+@on_rig(lambda folder: seen(folder / "c", waiting("old", 11), waiting("new", 9)))
+async def test_a_pod_that_waits_for_too_long_is_a_thread(rig: Rig) -> None:
+    await looked(rig, watcher(rig), watcher(rig))
+    [head] = rig.heads()
+    assert "1 of 1 pod still affected, 1 alert" in text(head)
+    assert "ml/old" in text(head)
 
 
 def test_a_namespace_has_its_own_patience(database: str, tmp_path: Path) -> None:

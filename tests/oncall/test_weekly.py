@@ -4,14 +4,12 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bot.digest.schedule import Schedule
 from bot.errors import UsageError
 from bot.slack.message import Message
-from bot.store import Store
 from bot.texts import in_english
 from bot.triage.state import Act, act
 from handlers.changes.draft import Person, Refused
@@ -30,20 +28,9 @@ MONDAYS = AddDigest(Schedule("0 9 * * mon", "UTC"), "oncall")  # 2027-01-15 08:0
 WEEK, TO_MONDAY = 7 * 86400.0, 3 * 86400.0 + 3600.0
 
 
-class SteppedDigests:
-    """The store, of which every call about digests is a step."""
-
-    def __init__(self, store: Store, steps: Steps) -> None:
-        self._store = store
-        self.digests = steps.of(store.digests)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-
 def digests(rig: Rig, steps: Steps | None = None) -> Digests:
     """A process."""
-    deps = rig.deps() if steps is None else rig.deps(SteppedDigests(rig.store, steps), steps.of(rig.outbox))
+    deps = rig.stepped(steps) if steps else rig.deps()
     return Digests(deps, report=TriageService(rig.deps(), rig.keeper(), ()).posted_report)
 
 
@@ -220,17 +207,16 @@ async def test_one_that_nobody_can_make_any_more_is_told_once_with_why(rig: Rig)
 
 @on_bot(1)
 async def test_people_begin_and_end_it_in_slack(world: World) -> None:
-    await world.slack.command("ada", ROOM, "oncall report weekly fri 17:00 Asia/Shanghai")
-    await world.told("ada", "fri 17:00 Asia/Shanghai, here, of the last 7 days")
-    await world.slack.command("grace", ROOM, "digest list")
-    await world.told("grace", "fri 17:00 Asia/Shanghai, the on-call report")
+    await world.command(
+        "ada", "oncall report weekly fri 17:00 Asia/Shanghai", "fri 17:00 Asia/Shanghai, here, of the last 7 days"
+    )
+    await world.command("grace", "digest list", "fri 17:00 Asia/Shanghai, the on-call report")
     await world.slack.mention("grace", ROOM, "oncall report off")
     await world.told("grace", "The on-call report is not posted here any more")
 
 
 def test_a_bot_without_incidents_begins_none(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "oncall report weekly")
-        await world.told("ada", "this bot opens no triage threads")
+        await world.command("ada", "oncall report weekly", "this bot opens no triage threads")
 
     played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene, given=None)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bot.report import Finding, Report
+from bot.report import Report
 from tests.playbooks.world import HAMI, PLUGIN, Object, ago, answer, codes, gpu_node, pod, record, scheduler
 
 CHART = (Path(__file__).parents[1] / "cases" / "fit-vendors" / "device-config.yaml").read_text()
@@ -44,11 +44,6 @@ def rows(report: Report, title: str = "nodes") -> dict[str, dict[str, str]]:
 
 def about(report: Report) -> dict[str, str]:
     return {what: row["value"] for what, row in rows(report, "node").items()}
-
-
-def only(report: Report, code: str) -> Finding:
-    (found,) = [finding for finding in report.findings if finding.code == code]
-    return found
 
 
 def faults(report: Report) -> list[str]:

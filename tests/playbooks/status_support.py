@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bot.report import Finding, Report
+from bot.report import Report
 from tests.playbooks.tables import table
 from tests.playbooks.world import HAMI, PLUGIN, READY, Object, answer, gpu_node, pod, record, scheduler
 
@@ -140,11 +140,6 @@ def changed(objects: list[Object], kind: str, change: Change, name: str = "") ->
 
 def ask(tmp_path: Path, objects: list[Object], **recorded: Any) -> Report:
     return answer("status", record(tmp_path, objects, **recorded), {})
-
-
-def only(report: Report, code: str) -> Finding:
-    (found,) = [finding for finding in report.findings if finding.code == code]
-    return found
 
 
 def component(report: Report, name: str) -> dict[str, str]:

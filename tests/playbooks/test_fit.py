@@ -311,9 +311,9 @@ def test_every_request_that_is_proposed_fits_as_it_is_proposed(version: str) -> 
 
 def without(seen: Any, left: list[Pod]) -> Any:
     """The same question where only those pods are left."""
-    capacity = seen.world.capacity._replace(pods=left, kept=None)
-    world = structs.replace(seen.world, capacity=capacity)
-    return seen._replace(world=world, asked=asked_of(seen.request, world))
+    capacity = seen.scene.world.capacity._replace(pods=left, kept=None)
+    world = structs.replace(seen.scene.world, capacity=capacity)
+    return seen._replace(scene=seen.scene._replace(world=world, asked=asked_of(seen.request, world)))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -325,7 +325,7 @@ def test_every_set_of_pods_that_would_have_to_end_lets_the_request_in_once_they_
         named = any(table.title == "pods to end" for table in report.tables)
         for row in table(report, "pods to end") if named else ():
             gone = row["pods to end"].split(", ")
-            left = [pod for pod in seen.world.capacity.pods if f"{pod.namespace}/{pod.name}" not in gone]
+            left = [pod for pod in seen.scene.world.capacity.pods if f"{pod.namespace}/{pod.name}" not in gone]
             after = fit.report(without(seen, left), say)
             assert (cause(after).code, row["node"] in cause(after).scope.nodes) == ("fits", True), (asked, row)
             proposed += 1

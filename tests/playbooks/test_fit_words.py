@@ -12,6 +12,7 @@ from bot.texts import in_english
 from handlers.parsing.slack_grammar import ManifestWanted, understand
 from playbooks.playbook import find
 from tests.cases_support import VERSIONS, Question
+from tests.playbooks.tables import table
 from tests.playbooks.world import (
     Object,
     answer,
@@ -35,11 +36,6 @@ TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 def ask(tmp_path: Path, objects: list[Object], cards: str, **more: object) -> Report:
     recorded = {key: more.pop(key) for key in ("missing",) if key in more}
     return answer("fit", record(tmp_path, objects, **recorded), {}, cards=cards, **more)
-
-
-def table(report: Report, title: str) -> list[dict[str, str]]:
-    (found,) = [table for table in report.tables if table.title == title] or [None]
-    return [dict(zip(found.columns, row, strict=True)) for row in found.rows] if found else []
 
 
 def used(memory: int, name: str = "gpu-1", holder: str = "", **fields: object) -> Object:
@@ -87,11 +83,6 @@ def test_unclear_words_are_refused_with_an_example(cards: str) -> None:
     assert len(in_english(refused.value.message)) < 150
 
 
-def test_a_number_of_cards_without_an_amount_is_not_taken_for_a_unit() -> None:
-    with pytest.raises(UsageError, match="2x names no amount of memory"):
-        read("2x")
-
-
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [("2 8Gi", "2x8Gi"), ("2 16Gi", "2x16Gi"), ("4 50%", "4x50%"), ("2 8 Gi", "2x8Gi"), ("2 x 1 6Gi", "")],
@@ -104,35 +95,28 @@ def test_two_numbers_side_by_side_are_not_read_as_one(typed: str, meant: str) ->
         assert in_english(refused.value.hint).startswith(f"Did you mean {meant}?" if meant else "For example: fit ")
 
 
+@pytest.mark.parametrize(
+    ("typed", "told", "hint"),
+    [
+        ("", "fit needs a number of GPUs or a manifest", ""),
+        ("2x", "2x names no amount of memory", ""),
+        ("0Gi", "0Gi is", ""),
+        ("1x0.0001Ti", "0.0001Ti is", ""),
+        ("2x16GB", "'GB' is", "For example: fit 2x16Gi"),
+        ("2x16", "16 without a unit would be 16 MiB, which is less than 100", "For example: fit 2x16Gi"),
+    ],
+)
+def test_what_was_typed_is_refused_as_it_was_typed(typed: str, told: str, hint: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        find("fit").request(cards=typed or ())
+    assert in_english(refused.value.message).startswith(told)
+    assert in_english(refused.value.hint).endswith(hint)
+
+
 def test_in_slack_two_numbers_side_by_side_get_the_same_advice() -> None:
     with pytest.raises(UsageError) as refused:
         understand(["fit", "2", "8Gi"])
     assert in_english(refused.value.hint).startswith("Did you mean 2x8Gi?")
-
-
-def test_what_was_typed_is_refused_as_it_was_typed() -> None:
-    for typed, shown in [("0Gi", "0Gi is"), ("2x16GB", "'GB' is"), ("1x0.0001Ti", "0.0001Ti is")]:
-        with pytest.raises(UsageError) as refused:
-            read(typed)
-        assert in_english(refused.value.message).startswith(shown)
-
-
-def test_a_number_that_is_small_for_mib_is_told_apart_from_one_that_is_not() -> None:
-    with pytest.raises(UsageError) as refused:
-        read("2x16")
-    assert in_english(refused.value.message) == "16 without a unit would be 16 MiB, which is less than 100"
-
-
-def test_fit_alone_names_both_that_it_takes() -> None:
-    with pytest.raises(UsageError) as refused:
-        find("fit").request()
-    assert in_english(refused.value.message) == "fit needs a number of GPUs or a manifest"
-
-
-def test_a_mistaken_unit_gets_the_right_one() -> None:
-    with pytest.raises(UsageError) as refused:
-        read("2x16GB")
-    assert in_english(refused.value.hint).endswith("For example: fit 2x16Gi")
 
 
 def test_cards_and_a_manifest_exclude_each_other() -> None:

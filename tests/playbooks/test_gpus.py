@@ -11,12 +11,12 @@ import pytest
 from bot.errors import SourceError
 from bot.render.terminal import terminal
 from bot.render.words import table_heading
-from bot.report import Finding, Report
+from bot.report import Report
 from bot.texts import LANGUAGES, Texts
 from tests import cases_support
 from tests.cases_support import CASES, VERSIONS
 from tests.playbooks.scheduler_metrics import GIB, counted, scrape
-from tests.playbooks.tables import table
+from tests.playbooks.tables import only, table
 from tests.playbooks.world import (
     HANDSHAKE,
     Object,
@@ -56,11 +56,6 @@ def cards(report: Report) -> dict[str, dict[str, str]]:
 
 def states(report: Report) -> list[str]:
     return [row["state"] for row in table(report, "cards")]
-
-
-def only(report: Report, code: str) -> Finding:
-    (found,) = [finding for finding in report.findings if finding.code == code]
-    return found
 
 
 # ------------------------------------------------------------------------------------------------- the cards
@@ -183,15 +178,13 @@ def test_a_registration_as_text_is_quoted_card_by_card(tmp_path: Path) -> None:
     assert quotes(report) == ["GPU-a,10,16384,100,NVIDIA-Tesla T4,0,true,0,hami-core:"]
 
 
-def test_full_cards_are_a_warning_that_says_what_they_lack(tmp_path: Path) -> None:
-    report = ask(tmp_path, gpu_node(), running("holder", "gpu-1", ("GPU-gpu-1", 16384, 0)))
+def test_full_cards_are_a_warning_that_says_what_they_lack_but_of_one_node_alone(tmp_path: Path) -> None:
+    objects = gpu_node(), running("holder", "gpu-1", ("GPU-gpu-1", 16384, 0))
+    report = ask(tmp_path / "all", *objects)
     assert report.verdict == "None of 1 GPUs is known to have room: 1 without free memory."
     assert (codes(report), report.severity) == (["capacity"], "warning")
     assert "GPU-gpu-1,NVIDIA,16384,0:;" in quotes(report)
-
-
-def test_one_node_that_is_full_is_nothing_to_warn_of(tmp_path: Path) -> None:
-    report = ask(tmp_path, gpu_node(), running("holder", "gpu-1", ("GPU-gpu-1", 16384, 0)), node="gpu-1")
+    report = ask(tmp_path / "one", *objects, node="gpu-1")
     assert (codes(report), report.severity) == (["capacity"], "info")
 
 
@@ -248,10 +241,6 @@ def test_cards_that_hami_dropped_are_shown_and_not_counted(tmp_path: Path) -> No
     told = only(report, "node-unregistered")
     assert told.scope.nodes == ("gpu-2",)
     assert [proof.quote for proof in told.evidence] == [dead[HANDSHAKE]]
-
-
-def test_a_node_without_cards_that_needs_none_is_no_finding(tmp_path: Path) -> None:
-    assert codes(ask(tmp_path, gpu_node(), node("cpu-1"))) == ["capacity"]
 
 
 # ------------------------------------------------------------------------------------------------ the question
@@ -417,7 +406,7 @@ def metrics(version: str) -> dict[Card, Figures]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_card_s_figures_are_those_of_the_real_scheduler(version: str) -> None:
+def test_every_card_s_figures_and_the_sums_per_type_are_those_of_the_real_scheduler(version: str) -> None:
     report = cases_support.ask(CASES / version / "recording.tar.gz", verb="gpus")
     ours: dict[Card, Figures] = {}
     for row in table(report, "cards"):
@@ -430,11 +419,6 @@ def test_every_card_s_figures_are_those_of_the_real_scheduler(version: str) -> N
         ours[at] = tuple(mine - extra for mine, extra in zip(ours[at], more, strict=True))
     assert len(ours) == 102
     assert ours == metrics(version)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_the_sums_per_type_are_those_of_the_real_scheduler(version: str) -> None:
-    report = cases_support.ask(CASES / version / "recording.tar.gz", verb="gpus")
     sums = table(report, "largest free slice by type")
     theirs = metrics(version).values()
     extra = sum(value[MEMORY] for value in NOT_COUNTED_BY_HAMI.get(version, {}).values())

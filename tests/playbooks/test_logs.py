@@ -13,6 +13,7 @@ from bot.report import Report
 from playbooks.logs.playbook import MOST_LINES, request
 from tests import cases_support
 from tests.cases_support import Question, Scenario, scenarios
+from tests.playbooks.tables import table
 from tests.playbooks.world import (
     EXTENDER,
     HAMI,
@@ -58,11 +59,6 @@ def ask(
     if "kube" in more:
         (path / "logs" / HAMI / "hami-scheduler-0" / "kube-scheduler.log").write_text(more["kube"], encoding="utf-8")
     return answer("logs", path, {}, pod=name, **({"since": more["since"]} if "since" in more else {}))
-
-
-def table(report: Report, title: str) -> list[dict[str, str]]:
-    found = [table for table in report.tables if table.title == title]
-    return [dict(zip(table.columns, row, strict=True)) for table in found for row in table.rows]
 
 
 def gaps(report: Report) -> str:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.playbooks.nodes_support import about, ask, faults, healthy, only, plugin, rows
+from tests.playbooks.nodes_support import about, ask, faults, healthy, plugin, rows
+from tests.playbooks.tables import only
 from tests.playbooks.world import (
     HAMI,
     HANDSHAKE,
@@ -66,11 +67,6 @@ def test_cards_of_several_sizes_are_told_with_the_unit_of_each(tmp_path: Path) -
     cards = [card("GPU-a", memory=81920), card("GPU-b", memory=15360), card("GPU-c", memory=15360)]
     report = ask(tmp_path, gpu_node("gpu-1", *cards), plugin("gpu-1"), all=True)
     assert rows(report)["gpu-1"]["memory"] == "15,360 MiB, 81,920 MiB"
-
-
-def test_slots_that_kubelet_does_not_offer_are_told_in_the_row(tmp_path: Path) -> None:
-    report = ask(tmp_path, gpu_node("gpu-1", allocatable={"nvidia.com/gpu": "0"}), plugin("gpu-1"))
-    assert rows(report)["gpu-1"]["slots"] == "10, kubelet offers 0"
 
 
 def test_a_message_that_shows_six_columns_shows_the_problem_the_lock_and_the_handshake(tmp_path: Path) -> None:

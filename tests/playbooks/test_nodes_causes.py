@@ -16,8 +16,9 @@ from tests.playbooks.node_side_support import (
     rival,
     unlabelled,
 )
-from tests.playbooks.nodes_support import about, only
+from tests.playbooks.nodes_support import about
 from tests.playbooks.status_support import daemon_set
+from tests.playbooks.tables import only
 from tests.playbooks.world import (
     HAMI,
     Object,

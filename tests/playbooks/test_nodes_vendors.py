@@ -19,7 +19,8 @@ from playbooks.nodes import playbook
 from playbooks.playbook import Sources
 from playbooks.rules.nodes.faults import faults_of
 from tests.cases_support import files_in, write_recording
-from tests.playbooks.nodes_support import ask, faults, healthy, only, plugin, rows
+from tests.playbooks.nodes_support import ask, faults, healthy, plugin, rows
+from tests.playbooks.tables import only
 from tests.playbooks.world import (
     HANDSHAKE,
     READY,
@@ -260,14 +261,6 @@ def test_an_unreadable_registration_of_another_vendor_is_told(tmp_path: Path) ->
     assert (faults(report), quotes(report)[0]) == (["node-unregistered"], "[{")
 
 
-def test_other_vendors_cards_count_and_need_no_nvidia_registration(tmp_path: Path) -> None:
-    ascend = json.dumps([card("npu-0", memory=65536, type="Ascend910B3")])
-    one = node("npu-1", {"hami.io/node-register-Ascend910B3": ascend}, labels={"gpu": "on"})
-    report = ask(tmp_path, one, all=True)
-    assert codes(report) == ["nodes-healthy"]
-    assert (rows(report)["npu-1"]["cards"], rows(report)["npu-1"]["type"]) == ("1", "Ascend910B3")
-
-
 # --------------------------------------------------------------------------------------------------- handshake
 
 
@@ -298,16 +291,6 @@ def test_handshakes_of_vendors_without_cards_mean_nothing(tmp_path: Path) -> Non
     old = {f"hami.io/node-handshake-{word}": "Deleted_2026-11-20 04:50:00" for word in ("dcu", "xpu", "va")}
     report = ask(tmp_path, *healthy(annotations=old, text=True), node("cpu-1", old), version="2.7.1")
     assert faults(report) == []
-
-
-def test_a_stale_handshake_of_another_vendor_s_cards_is_told(tmp_path: Path) -> None:
-    dcu = {"hami.io/node-dcu-register": "DCU-0,4,65536,100,DCU-K100,0,true:"}
-    dead = dcu | {"hami.io/node-handshake-dcu": "Requesting_2026-11-21 04:50:00"}
-    offered = {"hygon.com/dcunum": "4"}
-    assert faults(ask(tmp_path / "old", node("dcu-1", dead, allocatable=offered), version="2.8.1")) == [
-        "handshake-stale"
-    ]
-    assert faults(ask(tmp_path / "new", node("dcu-1", dead, allocatable=offered))) == []
 
 
 def test_a_scheduler_west_of_utc_is_the_cause_and_not_its_nodes(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from sandbox.apiserver import ApiServer, Fault
 from tests import cases_support
 from tests.cases_support import CASES, VERSIONS
 from tests.playbooks.pending_support import FULL, full, too_large
+from tests.playbooks.tables import table
 from tests.playbooks.world import (
     LOCK,
     Object,
@@ -52,8 +53,7 @@ def ask(tmp_path: Path, *objects: Object, version: str = "2.10.0", **more: Any) 
 
 
 def rows(report: Report, title: str = "pending") -> list[dict[str, str]]:
-    found = next(table for table in report.tables if table.title == title)
-    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    return table(report, title)
 
 
 def names(report: Report) -> list[str]:
@@ -64,26 +64,17 @@ def names(report: Report) -> list[str]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_recorded_pod_has_the_cause_that_why_gives_it(version: str) -> None:
+def test_every_recorded_pod_that_waits_is_there_with_the_cause_that_why_gives_it(version: str) -> None:
     recording = RecordedCluster.open(CASES / version / "recording.tar.gz")
     report = cases_support.ask_cluster(recording, verb="pending")
+    statuses = {
+        item["metadata"]["name"]: (item["status"]["phase"], item["spec"].get("nodeName"))
+        for item in json.loads(recording.read("objects/pods.json"))["items"]
+    }
+    assert sorted(names(report)) == sorted(name for name, status in statuses.items() if status == ("Pending", None))
     for row in rows(report):
         first = cause(cases_support.ask_cluster(recording, f"{row['namespace']}/{row['pod']}"))
         assert (row["cause"], row["nodes"]) == (first.code, str(len(first.scope.nodes))), row
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_every_recorded_pod_that_waits_is_there(version: str) -> None:
-    recording = RecordedCluster.open(CASES / version / "recording.tar.gz")
-    report = cases_support.ask_cluster(recording, verb="pending")
-    items = json.loads(recording.read("objects/pods.json"))["items"]
-    waiting = {
-        item["metadata"]["name"]
-        for item in items
-        if item["status"]["phase"] == "Pending" and not item["spec"].get("nodeName")
-    }
-    assert set(names(report)) == waiting
-    assert len(rows(report)) == len(waiting)
 
 
 def test_the_evidence_is_that_of_the_oldest_pod_as_why_has_it(tmp_path: Path) -> None:
@@ -160,14 +151,6 @@ def test_at_most_ten_causes_are_told_and_all_are_counted(tmp_path: Path) -> None
 def test_the_next_actions_ask_why_about_the_oldest_pods(tmp_path: Path) -> None:
     report = ask(tmp_path, *full(), too_large("a"), too_large("b", age=500), pod("odd", schedulerName="hami-schedulr"))
     assert commands(report) == ["why ml/odd", "why ml/b"]
-
-
-def test_a_crowd_is_judged_from_lists_and_not_one_by_one(tmp_path: Path) -> None:
-    pods = [too_large(f"p{number:02}", age=100 + number) for number in range(40)]
-    events = [event(pod, "FailedScheduling", none_of(1, "1 1/1 CardInsufficientMemory")) for pod in pods]
-    report = ask(tmp_path, *full(), *pods, *events)
-    assert codes(report) == ["card-insufficient-memory"]
-    assert cause(report).claim.startswith("40 pods are pending for the same cause; ml/p39 is the oldest: ")
 
 
 # --------------------------------------------------------------------------------------------------- who waits
@@ -339,8 +322,8 @@ def judge_of(tmp_path: Path, *objects: Object, **room: int) -> tuple[Judge, list
     """A judge with room for so much (`most_verdicts`, `most_runs`), and the pods that wait."""
     playbook = find("pending")
     sources = Sources(RecordedCluster.open(record(tmp_path, cluster(*objects))))
-    seen = asyncio.run(playbook.gather(playbook.request(), sources))
-    scene = ClusterScene(seen.install, seen.scene.capacity, seen.scene.now)
+    seen = asyncio.run(playbook.gather(playbook.request(), sources)).scene
+    scene = ClusterScene(seen.install, seen.cluster.capacity, seen.cluster.now)
     return Judge(scene, **room), seen.waiting.pods
 
 

@@ -1,14 +1,13 @@
 """`quota`: what HAMi counts, what Kubernetes shows, which limit holds nobody; every planted fault found, no other."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
-from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
-from bot.texts import Texts
-from playbooks.playbook import Sources, find
+from playbooks.playbook import find
+from tests import cases_support
+from tests.playbooks.tables import table
 from tests.playbooks.world import (
     NAMESPACE,
     Object,
@@ -37,20 +36,21 @@ def ask(tmp_path: Path, objects: list[Object], namespace: str = "", **recorded: 
 
 
 def rows(report: Report) -> dict[tuple[str, str], dict[str, str]]:
-    table = next(table for table in report.tables if table.title == "quota")
-    listed = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    return {(card["namespace"], card["resource"].removeprefix("nvidia.com/")): card for card in listed}
+    listed = table(report, "quota")
+    return {(row["namespace"], row["resource"].removeprefix("nvidia.com/")): row for row in listed}
 
 
-def quota(hard: Object, used: Object | None = None, name: str = "cards", namespace: str = NAMESPACE) -> Object:
-    """A ResourceQuota with keys in full under nvidia.com/: `limits/gpumem`. `used` is what its status shows."""
+def quota(
+    hard: Object, used: Object | None = None, name: str = "cards", namespace: str = NAMESPACE, **spec: object
+) -> Object:
+    """A ResourceQuota; keys are in full, or short under nvidia.com/: `limits/gpumem`. `used`: what its status shows."""
 
     def amounts(short: Object) -> Object:
-        return {key.replace("/", ".nvidia.com/"): str(value) for key, value in short.items()}
+        return {key if "." in key else key.replace("/", ".nvidia.com/"): str(value) for key, value in short.items()}
 
     shown = {"hard": amounts(hard)} | ({"used": amounts(used)} if used is not None else {})
     metadata = {"name": name, "namespace": namespace}
-    return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": amounts(hard)}, "status": shown}
+    return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": amounts(hard)} | spec, "status": shown}
 
 
 def holds(name: str, *memories: int, limits: Object | None = None, **fields: object) -> Object:
@@ -70,12 +70,8 @@ def test_every_card_counts_with_what_was_given_of_it(tmp_path: Path) -> None:
     pods = [holds("pair", 3000, 3000), holds("one", 500), holds("over-there", 9999, namespace="dev")]
     report = ask(tmp_path, cluster(NODE, quota({"limits/gpumem": 20000}), *pods), "ml")
     row = rows(report)["ml", "gpumem"]
-    assert (row["HAMi limit"], row["HAMi counts"], row["HAMi %"], row["pods ask for"]) == (
-        "20000",
-        "6500",
-        "32%",
-        "3500",
-    )
+    columns = "HAMi limit", "HAMi counts", "HAMi %", "pods ask for"
+    assert [row[column] for column in columns] == ["20000", "6500", "32%", "3500"]
     assert row["most used by"] == "pair 6000, one 500"
     assert codes(report) == ["quota", "quota-differs"]
     assert report.verdict.startswith("1 namespace has a quota on HAMi's resources, the fullest is ml at 32%")
@@ -130,22 +126,11 @@ def test_namespaces_without_a_quota_come_last_and_are_said_to_have_none(tmp_path
     assert alone.verdict == "dev has no quota on HAMi's resources; its pods hold 500 MiB of GPU memory."
 
 
-def test_a_cluster_without_quotas_is_told_as_that(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(NODE, holds("a", 500)))
+def test_a_cluster_without_quotas_on_hamis_resources_is_told_as_that(tmp_path: Path) -> None:
+    other = quota({}) | {"spec": {"hard": {"requests.cpu": "4", "pods": "10", "limits.memory": "1Gi"}}}
+    report = ask(tmp_path, cluster(NODE, other, holds("a", 500)))
     assert (codes(report), report.severity) == (["quota"], "info")
     assert report.verdict.startswith("No namespace has a quota on HAMi's resources; 1 of them holds 500 MiB")
-
-
-def test_a_quota_on_other_resources_is_no_concern(tmp_path: Path) -> None:
-    other = quota({}) | {"spec": {"hard": {"requests.cpu": "4", "pods": "10", "limits.memory": "1Gi"}}}
-    assert codes(ask(tmp_path, cluster(NODE, other, holds("a", 500)))) == ["quota"]
-
-
-def test_a_namespace_where_nothing_is_gets_a_near_name(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(NODE, holds("a", 500, namespace="training")), "trainnig")
-    assert (codes(report), report.severity) == (["not-found"], "warning")
-    assert report.verdict == ("Namespace trainnig has no pod and no quota, or does not exist; did you mean training?")
-    assert commands(report) == ["quota training"]
 
 
 def test_a_namespace_without_cards_and_quotas_is_no_warning(tmp_path: Path) -> None:
@@ -177,11 +162,18 @@ def test_kubernetes_own_limit_may_be_the_full_one(tmp_path: Path) -> None:
     assert "Kubernetes counts 4 against a requests.nvidia.com/gpu of 4" in report.verdict
 
 
-@pytest.mark.parametrize("key", ["limits/gpu", "limits/gpumem-percentage"])
-def test_a_limit_that_neither_reads_limits_nothing(tmp_path: Path, key: str) -> None:
-    report = ask(tmp_path, cluster(NODE, quota({key: 2})))
+@pytest.mark.parametrize(
+    ("hard", "told"),
+    [
+        ({"limits/gpu": 2}, "limits nothing"),
+        ({"limits/gpumem-percentage": 2}, "limits nothing"),
+        ({"limits/gpumem": "1500m"}, "1500m: HAMi reads only whole numbers"),
+    ],
+)
+def test_a_limit_that_neither_reads_limits_nothing(tmp_path: Path, hard: Object, told: str) -> None:
+    report = ask(tmp_path, cluster(NODE, quota(hard)))
     assert (codes(report), report.severity) == (["quota-not-enforced"], "warning")
-    assert "limits nothing" in report.verdict
+    assert told in report.verdict
 
 
 def test_before_2_7_hami_holds_nobody_against_a_quota(tmp_path: Path) -> None:
@@ -200,19 +192,6 @@ def test_a_limit_of_zero_is_none_before_2_10_and_refuses_everybody_since(tmp_pat
         assert codes(report)[0] == code
 
 
-def test_a_limit_that_is_no_whole_number_is_ignored_by_hami(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(NODE, quota({"limits/gpumem": "1500m"})))
-    assert codes(report) == ["quota-not-enforced"]
-    assert "1500m: HAMi reads only whole numbers" in report.verdict
-
-
-def test_of_several_quotas_with_one_key_only_one_holds(tmp_path: Path) -> None:
-    pair = [quota({"limits/gpumem": 1000}), quota({"limits/gpumem": 2000}, name="more")]
-    report = ask(tmp_path, cluster(NODE, *pair))
-    assert codes(report)[0] == "quota-ambiguous"
-    assert "cards (1000), more (2000)" in report.verdict
-
-
 # ------------------------------------------------------------------------------------------------ who is kept out
 
 FULL = quota({"limits/gpumem": 9000})
@@ -220,7 +199,7 @@ HELD = holds("big", 8000)
 
 
 def kept_out(report: Report) -> list[str]:
-    return [row[1] for table in report.tables if table.title == "waiting for a quota" for row in table.rows]
+    return [row["pod"] for row in table(report, "waiting for a quota")]
 
 
 def test_the_pods_that_a_quota_keeps_out_are_named_before_all_else(tmp_path: Path) -> None:
@@ -234,13 +213,6 @@ def test_the_pods_that_a_quota_keeps_out_are_named_before_all_else(tmp_path: Pat
     assert kept_out(report) == ["first", "later"]
     assert commands(report)[0] == "why ml/first"
     assert "9000" in quotes(report)
-
-
-def test_one_pod_alone_is_told_with_what_it_asks_for(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(NODE, FULL, HELD, pod("only", gpu(memory=2000))), "ml")
-    assert report.verdict == (
-        "The quota of ml keeps only pending: 8,000 of 9,000 nvidia.com/gpumem used, 2,000 requested."
-    )
 
 
 def test_a_pod_that_is_kept_out_may_ask_for_less_or_the_quota_be_raised(tmp_path: Path) -> None:
@@ -262,44 +234,39 @@ def test_of_two_quotas_with_one_key_none_is_said_to_be_the_one_to_raise(tmp_path
     assert not any(action.changes_cluster for action in cause(report).next_actions)
 
 
-def test_a_quota_on_cores_keeps_out_too(tmp_path: Path) -> None:
-    cores = quota({"limits/gpucores": 50})
-    report = ask(tmp_path, cluster(NODE, cores, pod("only", gpu(memory=1000, cores=60))))
-    assert report.verdict == ("The quota of ml keeps only pending: 0 of 50 nvidia.com/gpucores used, 60 requested.")
+@pytest.mark.parametrize(
+    ("limit", "asked", "told"),
+    [
+        ({"limits/gpumem": 9000}, gpu(memory=2000), "8,000 of 9,000 nvidia.com/gpumem used, 2,000 requested."),
+        ({"limits/gpucores": 50}, gpu(memory=1000, cores=60), "0 of 50 nvidia.com/gpucores used, 60 requested."),
+        (
+            {"limits/gpumem": 9000},
+            {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"},
+            "8,000 of 9,000 nvidia.com/gpumem used, a share of a GPU requested.",
+        ),
+    ],
+    ids=["memory", "cores", "a share of a card by what it comes to"],
+)
+def test_a_quota_on_memory_or_cores_keeps_a_pod_out(tmp_path: Path, limit: Object, asked: Object, told: str) -> None:
+    report = ask(tmp_path, cluster(NODE, quota(limit), HELD, pod("only", asked)), "ml")
+    assert report.verdict == f"The quota of ml keeps only pending: {told}"
 
 
-def test_a_share_of_a_card_is_held_against_the_quota_by_what_it_comes_to(tmp_path: Path) -> None:
-    share = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}
-    report = ask(tmp_path, cluster(NODE, FULL, HELD, pod("half", share)))
-    assert report.verdict == (
-        "The quota of ml keeps half pending: 8,000 of 9,000 nvidia.com/gpumem used, a share of a GPU requested."
-    )
-
-
-def test_a_pod_that_would_not_run_without_the_quota_either_does_not_wait_for_it(tmp_path: Path) -> None:
+def test_a_pod_that_has_room_or_would_not_run_without_the_quota_either_does_not_wait_for_it(tmp_path: Path) -> None:
     wrong = pod("h100", gpu(memory=2000), annotations={"nvidia.com/use-gputype": "H100"})
     elsewhere = pod("default", gpu(memory=2000), schedulerName="default-scheduler")
     gated = pod("gated", gpu(memory=2000), schedulingGates=[{"name": "example.com/wait"}])
-    report = ask(tmp_path, cluster(NODE, FULL, HELD, wrong, elsewhere, gated))
+    room = [pod("fits", gpu(memory=1000)), pod("free", gpu(memory=5000), namespace="dev"), pod("web", {"cpu": "1"})]
+    report = ask(tmp_path, cluster(NODE, FULL, HELD, wrong, elsewhere, gated, *room))
     assert kept_out(report) == []
     assert "resource-quota-not-fit" not in codes(report)
-
-
-def test_a_pod_that_the_quota_has_room_for_does_not_wait_for_it(tmp_path: Path) -> None:
-    pods = [pod("fits", gpu(memory=1000)), pod("free", gpu(memory=5000), namespace="dev"), pod("web", {"cpu": "1"})]
-    report = ask(tmp_path, cluster(NODE, FULL, HELD, *pods))
-    assert kept_out(report) == []
 
 
 def test_what_quota_says_of_a_pod_pending_says_too(tmp_path: Path) -> None:
     objects = cluster(NODE, FULL, HELD, pod("only", gpu(memory=2000)))
     mine, theirs = ask(tmp_path / "a", objects), answer("pending", record(tmp_path / "b", objects), {})
-    assert (cause(mine).code, cause(mine).scope, cause(mine).evidence, cause(mine).confidence) == (
-        cause(theirs).code,
-        cause(theirs).scope,
-        cause(theirs).evidence,
-        cause(theirs).confidence,
-    )
+    for told in ("code", "scope", "evidence", "confidence"):
+        assert getattr(cause(mine), told) == getattr(cause(theirs), told)
 
 
 def test_of_many_namespaces_the_waiting_pods_are_named_though_the_others_are_not_read(tmp_path: Path) -> None:
@@ -319,12 +286,6 @@ def test_without_the_nodes_hamis_own_words_say_who_is_kept_out(tmp_path: Path) -
     report = ask(tmp_path, objects, missing=["nodes"])
     assert kept_out(report) == ["only"]
     assert "nodes" in [gap.source for gap in report.gaps]
-
-
-def test_without_the_pods_nobody_is_said_to_be_kept_out(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(NODE, FULL, HELD, pod("only", gpu(memory=2000))), missing=["pods"])
-    assert kept_out(report) == []
-    assert "pods that wait" in [gap.source for gap in report.gaps]
 
 
 # --------------------------------------------------------------------------------- who is refused when created
@@ -369,12 +330,6 @@ def test_the_newest_refusal_is_quoted_first_however_many_controllers_there_are(t
     assert quotes(report)[0] == f"{BY_HAMI} again"
 
 
-def test_a_limit_that_was_raised_since_refuses_nobody(tmp_path: Path) -> None:
-    own, job = quota({"requests/gpu": 8}, {"requests/gpu": 4}), owner("Job", "train")
-    report = ask(tmp_path, cluster(NODE, own, job, event(job, "FailedCreate", BY_KUBERNETES + USED)))
-    assert "admission-denied" not in codes(report)
-
-
 @pytest.mark.parametrize(
     ("message", "seconds"),
     [
@@ -382,23 +337,25 @@ def test_a_limit_that_was_raised_since_refuses_nobody(tmp_path: Path) -> None:
         (BY_HAMI.replace("exceeding resource quota", "pod has node assigned"), 30),
         (BY_KUBERNETES.replace("cards", "others"), 30),
         (BY_KUBERNETES.replace("nvidia.com/gpu", "cpu"), 30),
+        (BY_KUBERNETES + USED, 30),
     ],
-    ids=["long ago", "for another reason", "by another quota", "for another resource"],
+    ids=["long ago", "for another reason", "by another quota", "for another resource", "by a limit raised since"],
 )
 def test_refusals_that_are_over_or_have_another_reason_are_no_matter_of_the_quota(
     tmp_path: Path, message: str, seconds: float
 ) -> None:
-    job, own = owner("Job", "train"), quota({"limits/gpumem": 9000, "requests/gpu": 4})
+    job, own = owner("Job", "train"), quota({"limits/gpumem": 9000, "requests/gpu": 8}, {"requests/gpu": 4})
     report = ask(tmp_path, cluster(NODE, own, job, event(job, "FailedCreate", message, seconds)))
     assert "admission-denied" not in codes(report)
 
 
-def test_events_that_could_not_be_read_are_a_gap(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(NODE, FULL, HELD), missing=["events"])
-    assert "events" in [gap.source for gap in report.gaps]
-
-
-# -------------------------------------------------------------------------------------------- what was not seen
+@pytest.mark.parametrize(("missing", "gap"), [("pods", "pods that wait"), ("events", "events")])
+def test_who_is_kept_out_or_refused_is_a_gap_where_that_could_not_be_read(
+    tmp_path: Path, missing: str, gap: str
+) -> None:
+    report = ask(tmp_path, cluster(NODE, FULL, HELD, pod("only", gpu(memory=2000))), missing=[missing])
+    assert kept_out(report) == ([] if missing == "pods" else ["only"])
+    assert gap in [found.source for found in report.gaps]
 
 
 def test_without_the_quotas_nothing_is_claimed(tmp_path: Path) -> None:
@@ -414,13 +371,7 @@ def test_without_the_holders_only_limits_are_told(tmp_path: Path) -> None:
 
 
 def test_without_quotas_or_holders_no_amount_is_claimed(tmp_path: Path) -> None:
-    playbook = find("quota")
-    snapshot = asyncio.run(
-        playbook.gather(
-            playbook.request(), Sources(RecordedCluster.open(record(tmp_path, cluster(NODE), missing=["pods"])))
-        )
-    )
-    report = playbook.report(snapshot, Texts("en"))
+    report = cases_support.ask(record(tmp_path, cluster(NODE), missing=["pods"]), verb="quota")
     assert report.verdict == "There is no quota on HAMi's resources; which pods hold GPUs could not be read."
 
 
@@ -434,12 +385,6 @@ def test_an_unknown_version_makes_everything_suspected(tmp_path: Path) -> None:
 def test_the_namespace_is_read_in_the_forms_people_type() -> None:
     for text in ("ml", " ml ", "ns/ml", "namespace/ml", "ml/"):
         assert find("quota").request(text).namespace == "ml"
-
-
-def with_keys(hard: Object, name: str = "keys", **spec: object) -> Object:
-    keys = {key: str(value) for key, value in hard.items()}
-    metadata = {"name": name, "namespace": NAMESPACE}
-    return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": keys} | spec, "status": {"hard": keys}}
 
 
 CONFIG = "nvidia: {}\nvnpus:\n- chipName: 910B3\n  commonWord: Ascend910B3\n  resourceName: huawei.com/Ascend910B3\n"
@@ -458,7 +403,7 @@ CONFIG += "  resourceMemoryName: huawei.com/Ascend910B3-memory\n"
 )
 def test_a_key_that_nobody_counts_is_told_with_the_one_that_is_counted(tmp_path: Path, key: str, counted: str) -> None:
     flags = ["--enable-ascend=true"]
-    report = ask(tmp_path, [*scheduler(config=CONFIG, flags=flags), NODE, with_keys({key: 4})], "ml")
+    report = ask(tmp_path, [*scheduler(config=CONFIG, flags=flags), NODE, quota({key: 4})], "ml")
     found = cause(report)
     assert (found.code, found.severity) == ("quota-not-enforced", "warning")
     assert found.claim.endswith(f"{counted}.")
@@ -466,17 +411,15 @@ def test_a_key_that_nobody_counts_is_told_with_the_one_that_is_counted(tmp_path:
     assert key in quotes(report)
 
 
-def test_a_resource_that_a_node_offers_is_counted_by_kubernetes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("missing", [[], ["nodes"]])
+def test_no_key_is_unknown_that_a_node_offers_or_where_nodes_could_not_be_read(
+    tmp_path: Path, missing: list[str]
+) -> None:
     node = gpu_node("gpu-2", card("GPU-9"), allocatable={"nvidia.com/mig-1g.5gb": "7"})
-    report = ask(tmp_path, cluster(NODE, node, with_keys({"requests.nvidia.com/mig-1g.5gb": 2})), "ml")
+    objects = cluster(NODE, node, quota({"requests.nvidia.com/mig-1g.5gb": 2}))
+    report = ask(tmp_path, objects, "ml", missing=missing)
     assert "quota-not-enforced" not in codes(report)
-
-
-def test_where_nodes_could_not_be_read_no_key_is_called_unknown(tmp_path: Path) -> None:
-    quota_ = with_keys({"requests.nvidia.com/mig-1g.5gb": 2})
-    report = ask(tmp_path, cluster(NODE, quota_), "ml", missing=["nodes"])
-    assert "quota-not-enforced" not in codes(report)
-    assert "nodes" in [gap.source for gap in report.gaps]
+    assert ("nodes" in [gap.source for gap in report.gaps]) == bool(missing)
 
 
 def test_why_hami_counts_more_than_pods_ask_for_stands_in_the_answer(tmp_path: Path) -> None:
@@ -489,7 +432,7 @@ def test_why_hami_counts_more_than_pods_ask_for_stands_in_the_answer(tmp_path: P
 
 @pytest.mark.parametrize(("version", "code"), [("2.10.0", "quota-differs"), ("2.11.0", "quota-not-enforced")])
 def test_a_quota_with_scopes_limits_every_pod_or_none(tmp_path: Path, version: str, code: str) -> None:
-    scoped = with_keys({"limits.nvidia.com/gpumem": 100}, scopes=["NotTerminating"])
+    scoped = quota({"limits.nvidia.com/gpumem": 100}, scopes=["NotTerminating"])
     report = ask(tmp_path, cluster(NODE, scoped, holds("one", 500), version=version), "ml")
     assert ("quota-exceeded" in codes(report)) == (code == "quota-differs")
     [found] = [finding for finding in report.findings if "scopes" in finding.claim]
@@ -500,4 +443,6 @@ def test_a_quota_with_scopes_limits_every_pod_or_none(tmp_path: Path, version: s
 def test_of_several_quotas_one_holds_by_version(tmp_path: Path, version: str, limit: str) -> None:
     several = [quota({"limits/gpumem": amount}, name=name) for name, amount in (("a", 1000), ("b", 9000))]
     report = ask(tmp_path, cluster(NODE, *several, version=version), "ml")
+    assert codes(report)[0] == "quota-ambiguous"
+    assert "a (1000), b (9000)" in report.verdict
     assert any(f"applies {limit}" in finding.claim for finding in report.findings)

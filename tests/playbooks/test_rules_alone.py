@@ -283,7 +283,7 @@ def test_a_rule_about_cards_tells_what_it_declares_and_concludes_nothing_from_wh
     name: str, cards: str
 ) -> None:
     fit = find("fit")
-    (scene,) = asyncio.run(fit.gather(fit.request(cards=cards), Sources(CLUSTERS[name]()))).asked
+    (scene,) = asyncio.run(fit.gather(fit.request(cards=cards), Sources(CLUSTERS[name]()))).scene.asked
     speak_alone(FIT, scene, FIT_WITHOUT)
 
 

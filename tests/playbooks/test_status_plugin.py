@@ -8,31 +8,22 @@ import pytest
 from tests.playbooks.node_side_support import counted, crashing, rival
 from tests.playbooks.node_side_support import plugin as crashing_plugin
 from tests.playbooks.nodes_support import CHART
-from tests.playbooks.status_support import ask, changed, daemon_set, healthy, only, plugin_pod, without
-from tests.playbooks.tables import table
+from tests.playbooks.status_support import ask, changed, daemon_set, healthy, plugin_pod, without
+from tests.playbooks.tables import only, table
 from tests.playbooks.world import HAMI, Object, card, cause, codes, event, gpu_node, node
 
 
-def test_a_plugin_pod_that_is_down_is_found_with_its_node(tmp_path: Path) -> None:
+@pytest.mark.parametrize("age", [{}, {"age": 30}], ids=["long ago", "from its start"])
+def test_a_plugin_pod_that_is_down_is_found_with_its_node_however_young(tmp_path: Path, age: dict[str, float]) -> None:
     down = {
         "phase": "Running",
         "conditions": [{"type": "Ready", "status": "False"}],
         "containerStatuses": [{"name": "device-plugin", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
     }
-    report = ask(tmp_path, [*without(healthy(), "Pod", "plugin-gpu-2"), plugin_pod("gpu-2", down)])
+    report = ask(tmp_path, [*without(healthy(), "Pod", "plugin-gpu-2"), plugin_pod("gpu-2", down, **age)])
     assert codes(report) == ["plugin-not-ready"]
     assert cause(report).scope.nodes == ("gpu-2",)
     assert "CrashLoopBackOff" in report.verdict
-
-
-def test_a_plugin_pod_that_crashes_from_its_start_is_down_however_young(tmp_path: Path) -> None:
-    down = {
-        "phase": "Running",
-        "conditions": [{"type": "Ready", "status": "False"}],
-        "containerStatuses": [{"name": "device-plugin", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
-    }
-    report = ask(tmp_path, [*without(healthy(), "Pod", "plugin-gpu-2"), plugin_pod("gpu-2", down, age=30)])
-    assert codes(report) == ["plugin-not-ready"]
 
 
 def test_a_gpu_node_without_a_plugin_pod_is_found(tmp_path: Path) -> None:

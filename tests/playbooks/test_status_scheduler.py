@@ -26,10 +26,9 @@ from tests.playbooks.status_support import (
     configured,
     endpoints,
     healthy,
-    only,
     without,
 )
-from tests.playbooks.tables import table
+from tests.playbooks.tables import only, table
 from tests.playbooks.world import (
     EXTENDER,
     READY,

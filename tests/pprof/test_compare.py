@@ -1,17 +1,25 @@
-"""What a person wants of two or more profiles: what changed beyond chance, where, and what grows."""
+"""What changed between profiles beyond chance, where, and what grows; the fast sums are those of the simple loop."""
+
+from functools import partial
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bot.errors import UsageError
 from bot.pprof.compare import compare
 from bot.pprof.decode import read
 from bot.pprof.hints import hints, is_own
 from bot.pprof.listing import function_lines
-from bot.pprof.profile import Profile
+from bot.pprof.nodes import node_table
+from bot.pprof.profile import Profile, int64
+from bot.pprof.sums import PlainSums
+from bot.pprof.sums_numpy import VectorSums
 from bot.pprof.top import prepared
 from bot.texts import in_english
 from tests.pprof.build import Writer
 from tests.pprof.cases import PROFILES
+from tests.sampling import examples
 
 
 def profile(name: str) -> Profile:
@@ -77,3 +85,40 @@ def test_a_function_that_is_not_there_gets_the_heaviest_ones() -> None:
 )
 def test_own_code_is_what_is_not_gos(function: str, own: bool) -> None:
     assert is_own(function) is own
+
+
+FUNCTIONS = 5
+STACKS = st.lists(
+    st.tuples(
+        st.lists(st.integers(1, 9), max_size=8), st.one_of(st.integers(-3, 3), st.integers(-(1 << 63), (1 << 63) - 1))
+    ),
+    max_size=40,
+)
+LOCATIONS = st.lists(st.lists(st.integers(1, FUNCTIONS), min_size=1, max_size=3), min_size=9, max_size=9)
+
+
+@settings(max_examples=examples(80), deadline=None)
+@given(STACKS, LOCATIONS, st.sets(st.integers(0, FUNCTIONS - 1)), st.sets(st.integers(0, FUNCTIONS - 1)))
+def test_fast_sums_are_those_of_the_simple_loop(
+    stacks: list[tuple[list[int], int]], locations: list[list[int]], kept: set[int], callees: set[int]
+) -> None:
+    writer = Writer()
+    for number in range(1, FUNCTIONS + 1):
+        writer.function(number, f"f{number}")
+    for number, functions in enumerate(locations, 1):
+        writer.location(number, *functions)
+    for ids, value in stacks:
+        writer.sample(ids, value)
+    profile = read(writer.bytes())
+    table = node_table(profile, lines=False, inlines=True)
+    frames = {
+        number: tuple((node, i < len(nodes) - 1) for i, node in enumerate(nodes) if node in kept)
+        for number, nodes in table.by_location.items()
+    }
+    fast, plain = (kind(partial(profile.samples.stacks, 0), table) for kind in (VectorSums, PlainSums))
+    assert fast.weigh() == plain.weigh()
+    found, expected = fast.edges(frames, callees), plain.edges(frames, callees)
+    assert found.inline == expected.inline
+    assert {edge: int64(weight) for edge, weight in found.weights.items()} == {
+        edge: int64(weight) for edge, weight in expected.weights.items()
+    }

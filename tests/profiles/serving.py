@@ -7,7 +7,7 @@ from typing import Any
 
 from bot.kube.client.connect import open_cluster
 from playbooks.playbook import Sources
-from playbooks.profile.fetch import Snapshot, gather
+from playbooks.profile.fetch import ProfileSnapshot, gather
 from playbooks.profile.request import Request
 from sandbox.apiserver import ApiServer
 from sandbox.apiserver.recordings import read_recording
@@ -30,7 +30,7 @@ def fetched(
 ) -> Any:
     """What `gather` gives with the real client on that server."""
 
-    async def run() -> Snapshot:
+    async def run() -> ProfileSnapshot:
         async with server:
             config = folder / "kubeconfig"
             config.write_text(server.kubeconfig())

@@ -1,6 +1,9 @@
-"""The answer to a profile, whatever a program sent: within Slack's limits, with files that hold what they should."""
+"""The answer to a profile, within Slack's limits and with its files; what is audited of taking it."""
 
+import asyncio
+import contextlib
 import io
+import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,15 +11,18 @@ import msgspec
 import pytest
 from PIL import Image
 
+from bot.errors import SourceError
 from bot.kube.cluster import PodGet
 from bot.pprof.decode import read
 from bot.pprof.top import Options, top
 from bot.report import as_json, in_words
+from bot.store import StoreError, open_store
 from bot.texts import LANGUAGES, Language, Texts
-from handlers.profiles.captures import answer_to
-from playbooks.profile.fetch import FetchedProfile, Snapshot
+from handlers.parsing.question import Question
+from handlers.profiles.captures import answer_capture, audited
+from playbooks.profile.fetch import FetchedProfile, ProfileScene, ProfileSnapshot
 from playbooks.profile.playbook import diagnose
-from playbooks.profile.request import Request
+from playbooks.profile.request import Request, read_target
 from tests.pprof.build import Writer
 from tests.pprof.cases import PROFILES
 from tests.slack.render import assert_fits, assert_inert
@@ -29,15 +35,15 @@ SMALL = sorted(path for path in PROFILES.iterdir() if path.stat().st_size < 20_0
 CPU = Request("cpu", 30)
 
 
-def snapshot(content: bytes, request: Request = CPU) -> Snapshot:
+def snapshot(content: bytes, request: Request = CPU) -> ProfileSnapshot:
     taken = FetchedProfile(WANTED, content, "2.10.0", leads=True)
-    return Snapshot("lab", NOW, request, None, taken, ())
+    return ProfileSnapshot(request, "lab", NOW, ProfileScene(None, taken, ()))
 
 
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.name)
 def test_any_profile_makes_a_message_that_slack_takes_and_files_that_open(path: Path) -> None:
     content = path.read_bytes()
-    answer = answer_to(snapshot(content), "profile cpu", Texts("en"))
+    answer = answer_capture(snapshot(content), "profile cpu", Texts("en"))
     assert_fits(answer.message)
     files = {Path(file.name).suffix: file.content for file in answer.message.files}
     assert files[".gz"] == content
@@ -70,7 +76,7 @@ def test_the_report_survives_json_and_has_ten_rows(language: Language) -> None:
 def test_what_a_heap_gives_in_a_time_is_what_was_allocated(name: str, request_: Request, said: str) -> None:
     """Go's difference of two heaps names no type, and pprof takes the memory in use: less where some was freed."""
     content = (PROFILES / f"{name}.pb.gz").read_bytes()
-    answer = answer_to(snapshot(content, request_), "profile allocs", Texts("en"))
+    answer = answer_capture(snapshot(content, request_), "profile allocs", Texts("en"))
     report = in_words(diagnose(snapshot(content, request_)), Texts("en"))
     kind = "inuse_space" if "in use" in said else "alloc_space"
     assert report.verdict == said
@@ -93,8 +99,52 @@ def test_hostile_names_can_neither_act_nor_break_the_answer() -> None:
     writer = Writer("samples", "cpu")
     for number, name in enumerate(HOSTILE, 1):
         writer.function(number, name).location(number, number).sample([number], 1, 100)
-    answer = answer_to(snapshot(writer.bytes()), "profile cpu", Texts("en"))
+    answer = answer_capture(snapshot(writer.bytes()), "profile cpu", Texts("en"))
     assert_fits(answer.message)
     assert_inert(answer.message)
     page = next(file for file in answer.message.files if file.name.endswith(".html")).content.decode()
     assert page.count("<script>") == 1
+
+
+ASKED = Question("profile cpu 5s", "U0ADA00001", "C0GPUONC01", 0.0)
+HEAP = Request("heap", 0, read_target("ml/api-0:6060"))
+
+
+def taken(folder: Path, *, lost_from: str, error: Exception | None = None) -> list[str]:
+    """What was done where the store loses its table `before` or `while` the profile is taken, which may fail."""
+    done = list[str]()
+
+    def lose() -> None:
+        with contextlib.closing(sqlite3.connect(folder / "bot.db")) as database:
+            database.execute("DROP TABLE audit")
+
+    async def take() -> None:
+        async with open_store(f"sqlite:///{folder / 'bot.db'}") as store:
+            if lost_from == "before":
+                lose()
+            async with audited(store.audit, ASKED, "prod", HEAP):
+                done.append("begun")
+                lose()
+                if error:
+                    raise error
+            done.append("answered")
+
+    asyncio.run(take())
+    return done
+
+
+def test_one_that_was_taken_is_answered_though_the_log_is_lost_meanwhile(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert taken(tmp_path, lost_from="while") == ["begun", "answered"]
+    assert "U0ADA00001's heap profile of prod:http://ml/api-0:6060 was taken" in caplog.text
+
+
+def test_why_none_could_be_taken_is_told_though_the_log_is_lost_meanwhile(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="the pod is gone"):
+        taken(tmp_path, lost_from="while", error=SourceError("the pod is gone"))
+
+
+def test_none_is_taken_that_cannot_be_written_down_before(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="writing the audit log"):
+        taken(tmp_path, lost_from="before")

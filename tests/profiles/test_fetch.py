@@ -1,4 +1,4 @@
-"""Where a profile is fetched and what comes back, with the real client and a pretended API server, or straight."""
+"""Which ports are asked for a profile, with which rights, and what comes back: with the real client, or straight."""
 
 import asyncio
 import gzip
@@ -10,30 +10,45 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from yarl import URL
 
 from bot.errors import BotError, NotAllowed, NotFound, SourceError
+from bot.hami.installation.install import Install, VersionSeen
+from bot.hami.version import parse_version
 from bot.kube.client.connect import open_cluster
 from bot.kube.client.pod_http import DirectPodPorts
 from bot.kube.cluster import PodAnswer, PodGet
+from bot.kube.hami_pods import read_flags
+from bot.kube.models import Lease, Pod
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report, in_words
 from bot.texts import Texts, in_english
 from playbooks.playbook import Sources
-from playbooks.profile.fetch import AlreadyProfiling, FetchedProfile, NotServed, Off, Snapshot, content_of, gather
+from playbooks.profile.fetch import (
+    AlreadyProfiling,
+    FetchedProfile,
+    NotServed,
+    Off,
+    ProfileSnapshot,
+    addresses,
+    content_of,
+    gather,
+)
 from playbooks.profile.playbook import diagnose
 from playbooks.profile.request import PodPort, Request
 from sandbox.apiserver import ApiServer, Fault, Rule
 from sandbox.apiserver.recordings import read_recording
 from sandbox.serving import Served
 from tests.cases_support import CASES
+from tests.chart import BOT, granted, manifests
 from tests.kube.live_servers import tls
 from tests.profiles.serving import CPU, HEAP, PROFILE, fetched, scheduler_of, serving
 
 
-def told(snapshot: Snapshot) -> Report:
+def told(snapshot: ProfileSnapshot) -> Report:
     return in_words(diagnose(snapshot), Texts("en"))
 
 
@@ -48,7 +63,7 @@ def told(snapshot: Snapshot) -> Report:
 )
 def test_each_version_is_asked_where_it_serves_profiles(version: str, port: tuple[str, int], tmp_path: Path) -> None:
     """The 2.7.1 one declares no metrics port, so nothing listens there and its main port is asked next."""
-    taken = fetched(tmp_path, HEAP, serving(version, "heap")).outcome
+    taken = fetched(tmp_path, HEAP, serving(version, "heap")).scene.outcome
     assert isinstance(taken, FetchedProfile)
     assert taken.content == PROFILE
     assert (taken.address.scheme, taken.address.port) == port
@@ -57,7 +72,7 @@ def test_each_version_is_asked_where_it_serves_profiles(version: str, port: tupl
 
 def test_where_no_port_serves_them_it_says_so_with_what_was_said_and_offers_to_switch_them_on(tmp_path: Path) -> None:
     snapshot = fetched(tmp_path, CPU, serving("hami-2.9.0"))
-    assert isinstance(snapshot.outcome, Off)
+    assert isinstance(snapshot.scene.outcome, Off)
     finding = told(snapshot).findings[0]
     assert finding.code == "profiling-off"
     assert [proof.quote for proof in finding.evidence] == ["HTTP 404: 404 page not found"] * 2
@@ -83,14 +98,14 @@ def test_a_named_pod_and_port_is_asked_alone(tmp_path: Path) -> None:
     namespace, name = scheduler_of("hami-2.10")
     request = HEAP._replace(target=PodPort(namespace, name, "http", 9395))
     snapshot = fetched(tmp_path, request, serving("hami-2.10", "heap"))
-    assert snapshot.outcome.address == request.target
+    assert snapshot.scene.outcome.address == request.target
     assert told(snapshot).gaps[0].source == "version"  # which of its containers it is, nothing says
 
 
 def test_in_slack_only_pods_in_hamis_namespace_and_those_of_the_setting_are_asked(tmp_path: Path) -> None:
     namespace, name = scheduler_of("hami-2.10")
     own = HEAP._replace(target=PodPort(namespace, name, "http", 9395), namespaces=())
-    assert isinstance(fetched(tmp_path, own, serving("hami-2.10", "heap")).outcome, FetchedProfile)
+    assert isinstance(fetched(tmp_path, own, serving("hami-2.10", "heap")).scene.outcome, FetchedProfile)
     server = serving("hami-2.10", "heap")
     other = own._replace(target=PodPort("payments", "api-0", "https", 8443))
     with pytest.raises(NotAllowed, match="namespace payments") as refused:
@@ -114,7 +129,7 @@ def test_a_named_pod_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_never_ends_is_given_up(tmp_path: Path) -> None:
-    async def hurried(request: Request, sources: Sources) -> Snapshot:
+    async def hurried(request: Request, sources: Sources) -> ProfileSnapshot:
         assert sources.ports
 
         class Hurried:
@@ -299,7 +314,7 @@ def test_a_pod_without_an_address_is_told(tmp_path: Path) -> None:
 def test_a_recording_replays_its_profiles_and_what_it_lacks_is_told() -> None:
     cluster = RecordedCluster.open(CASES / "hami-2.10" / "recording.tar.gz")
     sources = Sources(cluster, ports=cluster)
-    taken = asyncio.run(gather(HEAP, sources)).outcome
+    taken = asyncio.run(gather(HEAP, sources)).scene.outcome
     assert isinstance(taken, FetchedProfile)
     assert taken.content == PROFILE
     other = RecordedCluster.open(CASES / "hami-2.9.0" / "recording.tar.gz")
@@ -312,3 +327,71 @@ def test_profiles_on_the_pods_loopback_come_with_the_command_that_forwards_the_p
     text = json.dumps(seed.objects).replace('"--debug"', '"--profiling-bind-address=127.0.0.1:6060"')
     finding = told(fetched(tmp_path, HEAP, ApiServer(json.loads(text)))).findings[0]
     assert any(action.command.endswith(" 6060:6060") for action in finding.next_actions)
+
+
+PROXY = {"podsProxy": {"enabled": True}}
+
+
+def test_with_pods_proxy_a_bot_that_only_reads_can_take_profiles(tmp_path: Path) -> None:
+    server = serving("hami-2.10", "heap", granted=granted(manifests(PROXY), BOT))
+    assert isinstance(fetched(tmp_path, HEAP, server).scene.outcome, FetchedProfile)
+
+
+def test_without_it_the_bot_says_what_is_lacking(tmp_path: Path) -> None:
+    server = serving("hami-2.10", "heap", granted=granted(manifests(), BOT))
+    with pytest.raises(SourceError, match="403") as told:
+        fetched(tmp_path, HEAP, server)
+    assert "grant get on pods/proxy in namespace hami-system" in in_english(told.value.hint)
+
+
+TLS = ("--cert_file=/tls/tls.crt", "--key_file=/tls/tls.key")
+FLAGS = ("--http_bind=0.0.0.0:443", *TLS, "--metrics-bind-address=:9395")
+
+
+def pod(name: str, *, ready: bool = True, **metadata: Any) -> Pod:
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    status = {"phase": "Running", "conditions": conditions}
+    return msgspec.convert({"metadata": {"namespace": "kube", "name": name, **metadata}, "status": status}, Pod)
+
+
+def install(version: str, *pods: Pod, flags: tuple[str, ...] = FLAGS, leader: str = "") -> Install:
+    found = parse_version(version)
+    lease = msgspec.convert({"metadata": {}, "spec": {"holderIdentity": f"{leader}_1"}}, Lease) if leader else None
+    seen = VersionSeen(found, "x", version) if found else None
+    return Install("kube", None, pods or (pod("a"),), read_flags(flags), seen, lease)
+
+
+def shown(found: Install) -> list[str]:
+    return list(map(str, addresses(found)))
+
+
+@pytest.mark.parametrize(
+    ("version", "ports"),
+    [
+        ("2.5.1", []),
+        ("2.6.0", ["http://kube/a:9395", "https://kube/a:443"]),
+        ("2.9.0", ["http://kube/a:9395", "https://kube/a:443"]),
+        ("2.10.0", ["https://kube/a:443"]),
+        ("2.11.0", ["http://kube/a:6060"]),
+        ("unknown", ["http://kube/a:9395", "https://kube/a:443"]),
+    ],
+)
+def test_the_version_says_which_ports_may_serve_profiles(version: str, ports: list[str]) -> None:
+    assert shown(install(version)) == ports
+
+
+def test_the_ports_are_those_that_the_flags_set() -> None:
+    flags = ("--http_bind=:8443", "--metrics-bind-address=127.0.0.1:9999")
+    assert shown(install("2.9.0", flags=flags)) == ["http://kube/a:9999", "http://kube/a:8443"]
+    assert shown(install("2.9.0", flags=())) == ["http://kube/a:9395", "http://kube/a:8080"]
+
+
+def test_the_profiles_own_address_is_the_only_one_asked() -> None:
+    flags = (*FLAGS, "--profiling-bind-address=0.0.0.0:7070")
+    assert shown(install("2.11.0", flags=flags)) == ["http://kube/a:7070"]
+
+
+def test_the_leader_is_asked_first_then_those_that_are_ready_and_none_that_ends() -> None:
+    pods = (pod("a"), pod("b", ready=False), pod("c"), pod("d", deletionTimestamp="2026-11-21T06:00:00Z"))
+    found = addresses(install("2.10.0", *pods, leader="c"))
+    assert [question.pod for question in found] == ["c", "a", "b"]

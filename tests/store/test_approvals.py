@@ -64,24 +64,24 @@ async def test_what_expired_is_not_approved_and_is_told_once_whatever_the_stores
     late = NOW + EXPIRES_S
     await asked(store)
     clock.now += skew_s
-    assert [approval.state for approval in await store.approvals.left("lab", 0, now=late - 1)] == ["pending"]
+    assert [approval.state for approval in await store.approvals.to_look_after("lab", 0, now=late - 1)] == ["pending"]
     assert not await store.approvals.expire("c1", LINE, now=late - 1)
     assert not await store.approvals.decide("c1", "approved", now=late, by="U2")
     found = await store.approvals.get("c1")
     assert found is not None
-    assert (found.at(late - 1).state, found.at(late).state) == ("pending", "expired")
-    assert [(approval.id, approval.state) for approval in await store.approvals.left("lab", 0, now=late)] == [
+    assert (found.as_of(late - 1).state, found.as_of(late).state) == ("pending", "expired")
+    assert [(approval.id, approval.state) for approval in await store.approvals.to_look_after("lab", 0, now=late)] == [
         ("c1", "expired")
     ]
     ending = [await store.approvals.expire("c1", LINE, now=late) for _ in range(3)]
-    assert (ending, await store.approvals.left("lab", 0, now=late)) == ([True, False, False], [])
+    assert (ending, await store.approvals.to_look_after("lab", 0, now=late)) == ([True, False, False], [])
     assert [line.outcome for line in await store.audit.read(10)] == ["expired"]
 
 
 @as_test(played, "tmp_path")
 async def test_what_is_left_of_another_cluster_is_judged_by_its_own_clock(store: Store, clock: Clock) -> None:
     await asked(store)
-    assert await store.approvals.left("other", 0, now=NOW + EXPIRES_S) == []
+    assert await store.approvals.to_look_after("other", 0, now=NOW + EXPIRES_S) == []
 
 
 @as_test(played, "tmp_path")
@@ -102,8 +102,8 @@ async def test_what_came_of_an_approved_one_is_noted_once_and_only_then(store: S
     await asked(store)
     assert not await store.approvals.finish("c1", "done")
     assert await store.approvals.decide("c1", "approved", now=NOW, by="U2")
-    assert await store.approvals.left("lab", 61, now=NOW + 60) == []
-    assert [approval.id for approval in await store.approvals.left("lab", 60, now=NOW + 60)] == ["c1"]
+    assert await store.approvals.to_look_after("lab", 61, now=NOW + 60) == []
+    assert [approval.id for approval in await store.approvals.to_look_after("lab", 60, now=NOW + 60)] == ["c1"]
     assert await store.approvals.finish("c1", "not-done", reason="it failed", line=LINE)
     assert not await store.approvals.finish("c1", "done", line=LINE)
     found = await store.approvals.get("c1")
@@ -114,7 +114,7 @@ async def test_what_came_of_an_approved_one_is_noted_once_and_only_then(store: S
         "U2",
         "it failed",
     )
-    assert await store.approvals.left("lab", 0, now=NOW + 60) == []
+    assert await store.approvals.to_look_after("lab", 0, now=NOW + 60) == []
     assert len(await store.audit.read(10)) == 1
 
 
@@ -130,9 +130,9 @@ async def test_changes_are_counted_for_one_person_over_a_time_less_those_over_th
 ) -> None:
     since = "2026-11-21T04:30:00.000000+00:00"
     for actor, outcome in (("U1", "requested"), ("U1", "over-limit"), ("U1", "requested"), ("U2", "requested")):
-        await store.audit.append(actor=actor, action="raise", target="a/b", outcome=outcome)
-    assert await store.approvals.asked_for("U1", since) == 1
-    assert await store.approvals.asked_for("U2", since) == 1
-    assert await store.approvals.asked_for("U3", since) == 0
+        await store.audit.append(AuditLine(actor, "raise", "a/b", outcome))
+    assert await store.approvals.count_requests("U1", since) == 1
+    assert await store.approvals.count_requests("U2", since) == 1
+    assert await store.approvals.count_requests("U3", since) == 0
     clock.now += 3600
-    assert await store.approvals.asked_for("U1", "2026-11-21T05:30:00.000000+00:00") == 0
+    assert await store.approvals.count_requests("U1", "2026-11-21T05:30:00.000000+00:00") == 0

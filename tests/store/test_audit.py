@@ -22,9 +22,7 @@ def kept(database: str, talk: Talk, *keys: str) -> Any:
     async def run() -> Any:
         async with open_store(database, now=lambda: 1_795_237_200.0, audit_keys=keys) as store:
             for number in range(3):
-                await store.audit.append(
-                    actor="U1", action="raise", target="a/b", outcome="allowed", detail={"n": number, "why": "é\ud83d"}
-                )
+                await store.audit.append(AuditLine("U1", "raise", "a/b", "allowed", {"n": number, "why": "é\ud83d"}))
             return await talk(store)
 
     return asyncio.run(run())
@@ -167,7 +165,7 @@ def test_every_part_of_the_store_that_writes_to_the_log_signs(database: str) -> 
 def test_many_writers_at_once_make_one_chain(database: str) -> None:
     async def talk(store: Store) -> Any:
         async def add(number: int) -> None:
-            await store.audit.append(actor=f"U{number}", action="revert", target="a/b", outcome="refused")
+            await store.audit.append(AuditLine(f"U{number}", "revert", "a/b", "refused"))
 
         await asyncio.gather(*map(add, range(30)))
         return await store.audit.verify()

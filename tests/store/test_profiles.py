@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 from sqlalchemy import event
 from sqlalchemy.util import await_only
@@ -84,7 +85,7 @@ async def test_together_they_take_no_more_than_they_may_and_one_that_is_larger_c
         one = about(number, at=NOW + number)
         await store.profiles.keep(one, ANY_BYTES, most=50, days=30, most_bytes=room)
     assert [profile.id for profile in await store.profiles.listed()] == ["cpu-3", "cpu-2"]
-    large = about(9, at=NOW + 9)._replace(size=room + 1)
+    large = msgspec.structs.replace(about(9, at=NOW + 9), size=room + 1)
     await store.profiles.keep(large, b"x" * (room + 1), most=50, days=30, most_bytes=room)
     assert [profile.id for profile in await store.profiles.listed()] == ["cpu-3", "cpu-2"]
 

@@ -10,7 +10,7 @@ from bot.store import Store, open_store
 from bot.store.engine import HOLDS_S
 from bot.store.outbox_rows import SPACING
 from bot.store.store import DROPPED, TRIES
-from tests.records import RECORD
+from tests.changes.records import OF_SCHEDULER
 from tests.scenes import as_test
 
 NOW = 1_000_000.0
@@ -97,9 +97,9 @@ async def test_the_same_message_put_by_both_is_one_row(one: Store, other: Store)
 
 @as_test(with_replicas, "database")
 async def test_what_became_of_a_change_is_news_to_one_of_them(one: Store, other: Store) -> None:
-    await one.changes("lab").planned(RECORD, "u-1")
+    await one.changes("lab").planned(OF_SCHEDULER, "u-1")
     for kind in ("raised", "effective", "reverted"):
-        event = ChangeEvent(kind, RECORD.target, RECORD)
+        event = ChangeEvent(kind, OF_SCHEDULER.target, OF_SCHEDULER)
         notes = [store.changes("lab").note(event) for store in (one, other) for _ in range(5)]
         assert (await asyncio.gather(*notes)).count(True) == 1
     assert await other.changes("lab").opened() == []
@@ -107,7 +107,7 @@ async def test_what_became_of_a_change_is_news_to_one_of_them(one: Store, other:
 
 @as_test(with_replicas, "database")
 async def test_a_change_whose_row_was_lost_is_noted_by_one_of_them(one: Store, other: Store) -> None:
-    event = ChangeEvent("raised", RECORD.target, RECORD)
+    event = ChangeEvent("raised", OF_SCHEDULER.target, OF_SCHEDULER)
     notes = [store.changes("lab").note(event) for store in (one, other) for _ in range(5)]
     assert (await asyncio.gather(*notes)).count(True) == 1
     assert [found.state for found in await other.changes("lab").opened()] == ["raised"]

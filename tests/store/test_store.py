@@ -204,7 +204,7 @@ async def test_what_a_living_process_leaves_is_another_s_at_once_and_no_death_of
     one, other = await processes.begin(), await processes.begin()
     for _ in range(TRIES + 1):
         assert "Ev1" in await one.claim_all({"Ev1": "the event itself", "Ev2": "still at it"})
-        assert await one.mine() == {"Ev1", "Ev2"}
+        assert await one.held_keys() == {"Ev1", "Ev2"}
         await one.let_go({"Ev1"})
         assert await left(other) == [("Ev1", "the event itself")]
 
@@ -213,7 +213,7 @@ async def test_what_a_living_process_leaves_is_another_s_at_once_and_no_death_of
 async def test_a_claim_that_is_no_work_is_not_among_what_is_left_to_others(processes: Processes) -> None:
     one, other = await processes.begin(), await processes.begin()
     assert await one.claim_all({"Ev1": "the event itself", "draft:1": ""}) == {"Ev1", "draft:1"}
-    await one.let_go(await one.mine())
+    await one.let_go(await one.held_keys())
     assert await other.claim("Ev1")
     assert not await other.claim("draft:1")
 

@@ -1,4 +1,4 @@
-"""What changed between two recordings, and whether it helped."""
+"""What changed between two recordings, and whether it helped: a difference within noise is none."""
 
 import asyncio
 import json
@@ -18,7 +18,16 @@ from handlers.parsing.slack_grammar import understand
 from handlers.shell_commands import CompareAsked, compare_recordings
 from handlers.shell_grammar import build_grammar
 from playbooks.playbook import Sources, find
-from playbooks.tune.compare import ChangeRow, MeasuredRow, compare, gather_side
+from playbooks.tune.compare import (
+    ChangeRow,
+    Difference,
+    MeasuredRow,
+    compare,
+    compare_counts,
+    compare_times,
+    gather_side,
+)
+from playbooks.tune.playbook import Request
 from tests.latency.support import at, said, started
 from tests.playbooks.world import EXTENDER, HAMI, READY, Object, ago, check, gpu_node, pod, record, scheduler, text_of
 from tests.tune.support import CASES
@@ -36,7 +45,7 @@ def recorded(name: str) -> Path:
 def compared(before: Path, after: Path) -> Report:
     async def ask() -> list[Report]:
         sides = [await gather_side(Sources(RecordedCluster.open(path))) for path in (before, after)]
-        return [in_words(compare(sides[0], sides[1], everything=True), Texts(language)) for language in LANGUAGES]
+        return [in_words(compare(Request(all=True), *sides), Texts(language)) for language in LANGUAGES]
 
     english, chinese = asyncio.run(ask())
     assert [table.rows[1:] for table in english.tables[1:]] == [table.rows[1:] for table in chinese.tables[1:]]
@@ -210,3 +219,42 @@ def test_slack_says_that_recordings_are_compared_in_a_shell(words: str) -> None:
     with pytest.raises(UsageError, match="ask that in a shell") as refused:
         understand(words.split())
     assert refused.value.example.startswith("hami-bot tune compare")
+
+
+_SPREAD = [float(second) for second in range(1, 21)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "answer"),
+    [
+        (_SPREAD, [second / 10 for second in _SPREAD], "better"),
+        ([second / 10 for second in _SPREAD], _SPREAD, "worse"),
+        (_SPREAD, [second + 0.5 for second in _SPREAD], "no difference"),
+        (_SPREAD, _SPREAD, "no difference"),
+        ([5.0] * 20, [5.0] * 20, "no difference"),
+        (_SPREAD[:9], [0.1] * 20, "not enough data"),
+        ([], [], "not enough data"),
+    ],
+)
+def test_times_differ_by_rank_and_by_median(before: list[float], after: list[float], answer: Difference) -> None:
+    assert compare_times(before, after, 0.05) == answer
+
+
+def test_a_difference_below_what_can_be_measured_is_none() -> None:
+    assert compare_times([1.0] * 30, [1.5] * 30, 1.0) == "no difference"
+    assert compare_times([1.0] * 30, [1.5] * 30, 0.05) == "worse"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "pods", "answer"),
+    [
+        (538, 0, (60, 60), "better"),
+        (0, 538, (60, 60), "worse"),
+        (10, 12, (60, 60), "no difference"),
+        (100, 50, (60, 30), "no difference"),
+        (0, 0, (60, 60), "no difference"),
+        (538, 0, (60, 9), "not enough data"),
+    ],
+)
+def test_counts_differ_by_more_than_chance(before: int, after: int, pods: tuple[int, int], answer: Difference) -> None:
+    assert compare_counts(before, after, *pods) == answer

@@ -24,6 +24,7 @@ LONGER = "after a crash of the device plugin the node stays locked for longer"
 SHORTER = "the lock of a slow bind may expire before the device plugin has allocated"
 ALLOCATED = {"hami.io/bind-phase": "success"}
 SLOW = running("slow-0", "gpu-1", ("GPU-gpu-1", 4096, 0), annotations=ALLOCATED, age=1800)
+FAILED = running("slow-0", "gpu-1", ("GPU-gpu-1", 4096, 0), annotations={"hami.io/bind-phase": "allocating"})
 LATER = running("slow-0", "gpu-1", ("GPU-gpu-1", 4096, 0), annotations=ALLOCATED, age=300)
 
 
@@ -42,19 +43,15 @@ def test_a_lock_that_expired_before_its_pod_was_allocated_was_too_short(tmp_path
     assert "Node lock expired" in finding.next_actions[1].command
 
 
-def test_a_lock_whose_pod_never_got_its_gpus_tells_nothing_of_the_timeout(tmp_path: Path) -> None:
-    failed = running("slow-0", "gpu-1", ("GPU-gpu-1", 4096, 0), annotations={"hami.io/bind-phase": "allocating"})
-    report = tune(tmp_path, cluster(owner=failed), logs=f"{SET}\n{EXPIRED}\n")
-    assert row(report, "node-lock-timeout").direction == "cannot-tell"
-
-
-def test_a_later_pod_of_the_same_name_tells_nothing_of_the_one_that_held_the_lock(tmp_path: Path) -> None:
-    report = tune(tmp_path, cluster(owner=LATER), logs=f"{SET}\n{EXPIRED}\n")
-    assert row(report, "node-lock-timeout").direction == "cannot-tell"
-
-
-def test_an_expired_lock_whose_pod_is_not_known_tells_nothing_either(tmp_path: Path) -> None:
-    assert row(tune(tmp_path, cluster(), logs=f"{EXPIRED}\n"), "node-lock-timeout").direction == "cannot-tell"
+@pytest.mark.parametrize(
+    ("owner", "lines"),
+    [(FAILED, f"{SET}\n{EXPIRED}\n"), (LATER, f"{SET}\n{EXPIRED}\n"), (SLOW, f"{EXPIRED}\n")],
+    ids=["its pod never got GPUs", "a later pod of the same name", "its pod is not known"],
+)
+def test_an_expired_lock_tells_nothing_of_the_timeout_unless_its_pod_was_allocated_later(
+    tmp_path: Path, owner: Object, lines: str
+) -> None:
+    assert row(tune(tmp_path, cluster(owner=owner), logs=lines), "node-lock-timeout").direction == "cannot-tell"
 
 
 @pytest.mark.parametrize("lines", [f"{THROTTLED}\n{MET}\n", f"{SET}\n{THROTTLED}\n{EXPIRED}\n"])

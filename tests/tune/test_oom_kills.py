@@ -6,7 +6,6 @@ import pytest
 
 from tests.playbooks.world import Object, ago, card, gpu_node, running, scheduler
 from tests.tune.lab import GIB, HOURS, LIMIT, USED, FakePrometheus, row, told, tune, use
-from tests.tune.support import rows_of
 
 DAY = 24 * 3600
 WEEK = FakePrometheus(
@@ -54,32 +53,23 @@ def test_other_ends_do_not_change_what_is_measured(tmp_path: Path, end: Object) 
     assert row(tune(tmp_path, cluster(end), prometheus=WEEK), "memory-scaling").direction == "raise"
 
 
-def limits(tmp_path: Path, used: float, *ends: Object) -> list[tuple[str, str]]:
-    figures = use(USED, "a", "GPU-a", used) + use(LIMIT, "a", "GPU-a", 8 * GIB)
-    report = tune(tmp_path, cluster(*ends), monitors={"gpu-1": figures})
-    return [(advice.topic, advice.direction) for advice in rows_of(report) if advice.topic.startswith("memory-limit")]
+OOM_KILLED, FAILED = ended("OOMKilled", DAY), ended("Error", DAY, code=1)
 
 
-def test_little_use_after_an_oomkill_is_no_reason_to_ask_for_less(tmp_path: Path) -> None:
-    assert limits(tmp_path, GIB, ended("OOMKilled", DAY)) == [("memory-limit-low-use", "cannot-tell")]
+@pytest.mark.parametrize(("end", "direction"), [(OOM_KILLED, "cannot-tell"), (FAILED, "lower")])
+def test_little_use_is_a_reason_to_ask_for_less_but_after_an_oomkill(
+    tmp_path: Path, end: Object, direction: str
+) -> None:
+    figures = use(USED, "a", "GPU-a", GIB) + use(LIMIT, "a", "GPU-a", 8 * GIB)
+    assert row(tune(tmp_path, cluster(end), monitors={"gpu-1": figures}), "memory-limit-low-use").direction == direction
 
 
-def test_little_use_after_another_end_is(tmp_path: Path) -> None:
-    assert limits(tmp_path, GIB, ended("Error", DAY, code=1)) == [("memory-limit-low-use", "lower")]
-
-
-def test_high_use_beside_restarts_tells_host_memory_from_the_gpus(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [OOM_KILLED, FAILED])
+def test_high_use_beside_restarts_tells_host_memory_from_the_gpus(tmp_path: Path, end: Object) -> None:
     figures = use(USED, "a", "GPU-a", 7.9 * GIB) + use(LIMIT, "a", "GPU-a", 8 * GIB)
-    report = tune(tmp_path, cluster(ended("OOMKilled", DAY)), monitors={"gpu-1": figures})
+    report = tune(tmp_path, cluster(end), monitors={"gpu-1": figures})
     assert row(report, "memory-limit-high-use").direction == "raise"
-    finding = told(report, "ml/a: ")
-    assert "raise resources.limits.memory for that" in finding.next_actions[0].label
-    assert [proof.quote for proof in finding.evidence[2:]] == ["3", "OOMKilled"]
-
-
-def test_restarts_of_a_pod_that_uses_nearly_all_are_shown(tmp_path: Path) -> None:
-    figures = use(USED, "a", "GPU-a", 7.9 * GIB) + use(LIMIT, "a", "GPU-a", 8 * GIB)
-    report = tune(tmp_path, cluster(ended("Error", DAY, code=1)), monitors={"gpu-1": figures})
-    finding = told(report, "ml/a: ")
-    assert [proof.quote for proof in finding.evidence[2:]] == ["3", "Error"]
-    assert "OOMKilled" not in finding.next_actions[0].label
+    finding, reason = told(report, "ml/a: "), end["lastState"]["terminated"]["reason"]
+    assert [proof.quote for proof in finding.evidence[2:]] == ["3", reason]
+    of_host = "raise resources.limits.memory for that" in finding.next_actions[0].label
+    assert of_host == ("OOMKilled" in finding.next_actions[0].label) == (end is OOM_KILLED)

@@ -1,13 +1,14 @@
-"""A value that could not be read is not taken for its default, and a count that could not be read is not told."""
+"""Every recording gets the advice that it must get; what could not be read is taken for no default and no count."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from playbooks.tune.advice import AdviceRow
 from tests.playbooks.world import Object, card, gpu_node, node, running, scheduler
 from tests.tune.lab import GIB, HOURS, USED, FakePrometheus, advised, row, told, tune, use
-from tests.tune.support import rows_of
+from tests.tune.support import Case, cases, rows_of
 
 A = running("a", "gpu-1", ("GPU-a", 8192, 0))
 
@@ -92,3 +93,42 @@ def test_a_container_without_a_memory_limit_is_given_none(tmp_path: Path) -> Non
     found = row(tune(tmp_path, killed("")), "scheduler-resources")
     assert found.direction == "cannot-tell"
     assert "no memory limit" in found.why
+
+
+T4 = 15 * 1024
+ALONE = [running("a", "gpu-1", ("GPU-a", T4, 0))]
+SHARED = [running("a", "gpu-1", ("GPU-a", 8192, 0)), running("b", "gpu-1", ("GPU-a", T4 - 8192, 0))]
+FULL = f'hami_host_gpu_memory_used_bytes{{device_uuid="GPU-a"}} {14.9 * GIB}\n'
+
+
+@pytest.mark.parametrize(
+    ("pods", "scaling", "directions"),
+    [
+        (ALONE, 1, ["cannot-tell"]),
+        (SHARED, 1, ["refuse"]),
+        (ALONE, 2, ["lower", "refuse"]),
+        (SHARED, 2, ["lower", "refuse"]),
+    ],
+    ids=["alone", "shared", "alone, over-committed", "shared, over-committed"],
+)
+def test_a_full_gpu_that_is_shared_or_over_committed_refuses_more(
+    tmp_path: Path, pods: list[Object], scaling: int, directions: list[str]
+) -> None:
+    gpu = card("GPU-a", devmem=T4 * scaling)
+    objects = [*scheduler(config=f"nvidia:\n  deviceMemoryScaling: {scaling}\n"), gpu_node("gpu-1", gpu), *pods]
+    report = tune(tmp_path, objects, monitors={"gpu-1": FULL})
+    assert [row.direction for row in rows_of(report) if row.topic == "memory-scaling"] == directions
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_every_recording_gets_its_advice_and_none_that_is_wrong(case: Case) -> None:
+    rows = rows_of(case.ask())
+    missing = [wanted for wanted in case.advice if not any(map(wanted.is_met_by, rows))]
+    wrong = [row for row in rows for never in case.never if never.is_met_by(row)]
+    assert (missing, wrong) == ([], list[AdviceRow]())
+
+
+def test_the_risk_is_that_of_the_direction() -> None:
+    (oom_risk,) = (case for case in cases() if case.name == "oom-risk")
+    (lower,) = (finding for finding in oom_risk.ask().findings if "1 is recommended" in finding.claim)
+    assert "less memory can be requested" in lower.next_actions[0].label

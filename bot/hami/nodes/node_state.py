@@ -191,6 +191,12 @@ def read_registrations(node: Node, of: Sequence[Names] = NAMES) -> list[Registra
     return named + [registration for registration in counted if registration is not None]
 
 
+def registered_cards(node: Node, of: Sequence[Names] = NAMES) -> list[Card]:
+    """The devices that the node registers with these vendors, as far as they can be read."""
+    found = (each for each in read_registrations(node, of) if isinstance(each, Registration))
+    return [card for registration in found for card in registration.cards]
+
+
 def listed(node: Node) -> set[str]:
     """The names of all resources in the node's allocatable and capacity, even where their amount is 0."""
     return {*(node.status.allocatable or ()), *(node.status.capacity or ())}

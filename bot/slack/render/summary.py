@@ -13,7 +13,7 @@ from bot.slack.render.text import Part, bullets, escape, inert, line, pieced, ri
 from bot.slack.render.triage_head import Head, callee, end_of, in_short
 from bot.texts import Prose, Text
 from bot.triage.state import Turn, read_until
-from bot.triage.summary import GpuTime, OncallReport, Summary, TimelineEntry
+from bot.triage.summary import GpuTime, IncidentEvent, OncallReport, Summary
 
 DID: Mapping[Turn, Text] = {
     "opened": Text("triage.did-opened"),
@@ -126,7 +126,7 @@ def _called(called: Sequence[str]) -> list[Part]:
     return parts
 
 
-def _deed(entry: TimelineEntry) -> list[Part]:
+def _deed(entry: IncidentEvent) -> list[Part]:
     news = entry.news
     what = DID[news.turn]
     if news.turn == "muted":

@@ -31,7 +31,7 @@ from bot.slack.render.triage_head import LABELS, Head, callee, count_of, end_in_
 from bot.texts import Prose, Text, Texts, together
 from bot.triage.routes import Ignored
 from bot.triage.state import CALLS, WHILE_IT_LASTS, Deed, MuteUntil, News, read_until
-from bot.triage.summary import Summary, TimelineEntry
+from bot.triage.summary import IncidentEvent, Summary
 
 FORM = "triage"
 NOTE, PERSON, MUTE, TEXT = "note", "person", "mute", "text"
@@ -92,7 +92,7 @@ def render_news(news: News) -> blocks.Draft:
     return blocks.Draft(text, (rich_text(line(*pieces, *by)),), broadcast=news.turn in CALLS)
 
 
-def render_timeline(head: Head, happened: Sequence[TimelineEntry], summary: Summary, say: Texts) -> File:
+def render_timeline(head: Head, happened: Sequence[IncidentEvent], summary: Summary, say: Texts) -> File:
     """The incident for a post-mortem, as Markdown: what was found, what happened when, in UTC, and its summary."""
     cause = head.cause
     rows = [

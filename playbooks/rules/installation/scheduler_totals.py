@@ -51,20 +51,15 @@ def differing(process: SchedulerProcess, ledger: Ledger | None) -> Mapping[Gpu, 
     return {key: amounts for key, amounts in both.items() if amounts[0] != amounts[1]}
 
 
-def ledger_table(
-    process: SchedulerProcess, ledger: Ledger | None, nodes: Collection[str], *, brief: bool
-) -> tuple[Table, ...]:
-    """The table with a row for each of these nodes whose counts and holdings differ; none where all agree.
-
-    `brief`: the table is part of an overview.
-    """
+def ledger_table(process: SchedulerProcess, ledger: Ledger | None, nodes: Collection[str]) -> tuple[Table, ...]:
+    """The table with a row for each of these nodes whose counts and holdings differ; none where all agree."""
     by_node: dict[str, list[tuple[int, int]]] = {}
     for (node, _), amounts in differing(process, ledger).items():
         if node in nodes:
             by_node.setdefault(node, []).append(amounts)
     ghosts = {(taken.node, f"{taken.namespace}/{taken.pod}") for ghost in process.ghosts for taken in ghost.taken}
     rows = [_row(node, by_node[node], sorted(pod for at, pod in ghosts if at == node)) for node in sorted(by_node)]
-    return (LEDGER.table(rows, brief=rows if brief else None),) if rows else ()
+    return (LEDGER.table(rows, brief=rows),) if rows else ()
 
 
 def _row(node: str, amounts: Collection[tuple[int, int]], only_counted: Collection[str]) -> LedgerRow:
