@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 from benchmarks.processes import HAMI_BOT, made_up_cluster, measure_runs
 from benchmarks.rows import Row
 from bot.hami.fit.allocated_totals import build_ledger
-from bot.hami.fit.version_differences import NEWEST_READ
+from bot.hami.version import NEWEST_READ
 from bot.kube.client.connect import open_cluster
 from playbooks.gather.scheduling import gather_holders
 

@@ -81,17 +81,17 @@ async def serve_http(
     alerts_endpoint: AlertsEndpoint | None = None,
     *,
     notes: Callable[[], str] = str,
-    terms: ConnectionLimits | None = None,
+    limits: ConnectionLimits | None = None,
     metrics: Handler | None = None,
 ) -> AsyncGenerator[str]:
     """Serves on HOST:PORT while the context lasts; yields the address, with the real port where 0 was asked for.
 
     `ready` says why the bot is not ready, or nothing; `slack` takes Slack's requests, in HTTP mode; `alerts_endpoint`
-    takes alerts and pagers' posts. `notes` gives lines that /readyz adds, whether it is ready or not. `terms` are by
+    takes alerts and pagers' posts. `notes` gives lines that /readyz adds, whether it is ready or not. `limits` are by
     default those of this process; `metrics` answers /metrics. Raises SourceError when the port cannot be opened.
     """
     host, _, port = bind.rpartition(":")
-    clients = Clients(terms or ConnectionLimits.of_this_process())
+    clients = Clients(limits or ConnectionLimits.of_this_process())
     application = web.Application(middlewares=[clients.middleware])
     application.router.add_get("/livez", _alive)
 
@@ -103,7 +103,7 @@ async def serve_http(
     if metrics is not None:
         application.router.add_get(METRICS_PATH, metrics)
     if slack is not None:
-        application.router.add_post(SLACK_PATH, _slack_events(slack, clients.terms.body_s))
+        application.router.add_post(SLACK_PATH, _slack_events(slack, clients.limits.body_s))
     if alerts_endpoint is not None:
         application.router.add_post(ALERTS_PATH, alerts_route(alerts_endpoint))
         for path, answers in alerts_endpoint.pager_routes.items():
@@ -194,8 +194,8 @@ def _body_of(text: str) -> dict[str, Any]:
 class Clients:
     """All connections of one port, the one that has waited longest first; closes some when there are too many."""
 
-    def __init__(self, terms: ConnectionLimits) -> None:
-        self.terms = terms
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
         self._all: dict[asyncio.BaseTransport | None, _Client] = {}
         self._from: Counter[str] = Counter()
 
@@ -224,9 +224,9 @@ class Clients:
 
     def come(self, client: "_Client") -> None:
         """Adds a new connection, and closes another one where there are too many."""
-        if self._from[client.address] >= self.terms.of_one:
+        if self._from[client.address] >= self.limits.of_one:
             self._make_room(client.address)
-        elif len(self._all) >= self.terms.of_all:
+        elif len(self._all) >= self.limits.of_all:
             self._make_room()
         self._all[client.transport] = client
         self._from[client.address] += 1
@@ -245,7 +245,7 @@ class Clients:
 
     def weigh(self) -> None:
         """Closes connections, after data was received, while unfinished requests hold too many bytes."""
-        while sum(client.held for client in self._all.values() if client.is_waited_for) > self.terms.most_bytes:
+        while sum(client.held for client in self._all.values() if client.is_waited_for) > self.limits.most_bytes:
             self._make_room()
 
     def _make_room(self, address: str = "") -> None:
@@ -278,7 +278,7 @@ class _Client(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self.address = str((transport.get_extra_info("peername") or ("",))[0])
-        self._ends_in(self._clients.terms.header_s)
+        self._ends_in(self._clients.limits.header_s)
         self._clients.come(self)
         self._protocol.connection_made(transport)
 
@@ -286,7 +286,7 @@ class _Client(asyncio.Protocol):
         self.held += len(data)
         if self._is_idle:
             self._is_idle = False
-            self._ends_in(self._clients.terms.header_s)
+            self._ends_in(self._clients.limits.header_s)
             self._clients.is_last(self)
         self._protocol.data_received(data)
         self._clients.weigh()
@@ -314,7 +314,7 @@ class _Client(asyncio.Protocol):
     def is_answered(self) -> None:
         """It is idle."""
         self._request, self._is_idle, self.held = None, True, 0
-        self._ends_in(self._clients.terms.idle_s)
+        self._ends_in(self._clients.limits.idle_s)
         self._clients.is_last(self)
 
     def end(self) -> None:

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from msgspec.structs import replace
 
 from bot.render.terminal import terminal
-from bot.report import Finding, Report, as_json, step
+from bot.report import Finding, Report, act, as_json
 from bot.texts import Text, Texts
 
 _PATIENCE_S = 1.0
@@ -61,8 +61,8 @@ def of_recording(report: Report) -> Report:
 
     def finding(original: Finding) -> Finding:
         actions = (
-            step(Text("render.of-recording", label=action.text), "", changes_cluster=True)
-            if action.changes_cluster
+            act(Text("render.of-recording", label=action.text))
+            if action.changes_cluster and not action.only_looks
             else action
             for action in original.next_actions
         )

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
 from bot.hami.nodes.node_lock import LockComplaint, lock_complaint
-from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, LogLine, NodeRefusal, last_refusals
+from bot.hami.scheduler_logs.filter_runs import NodeVerdict, rebuild
+from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, LogLine
 from bot.hami.scheduler_logs.scheduling_events import (
     CardCount,
     CodeEvent,
@@ -63,7 +64,7 @@ class Attempt(NamedTuple):
     lock: LockComplaint | None = None
     code_events: tuple[tuple[CodeEvent, Evidence], ...] = ()
     none_fit: Evidence | None = None
-    refusals: tuple[tuple[NodeRefusal, Evidence], ...] = ()
+    refusals: tuple[tuple[NodeVerdict, Evidence], ...] = ()
     since: datetime | None = None
     attempts: int = 1
 
@@ -231,13 +232,14 @@ def _classify(message: str, at: datetime | None, evidence: Evidence, *, bind: bo
     return Attempt("bind" if bind else "unclear", at, evidence)
 
 
-def _refusals(pod: Pod, lines: Iterable[tuple[Pod, LogLine]]) -> tuple[tuple[NodeRefusal, Evidence], ...]:
+def _refusals(pod: Pod, lines: Iterable[tuple[Pod, LogLine]]) -> tuple[tuple[NodeVerdict, Evidence], ...]:
     """The last filter run over all replicas: only the leader runs filters."""
     by_scheduler: dict[str, tuple[Pod, list[LogLine]]] = {}
     for scheduler, line in lines:
         by_scheduler.setdefault(scheduler.name, (scheduler, []))[1].append(line)
-    runs = [(scheduler, last_refusals(about)) for scheduler, about in by_scheduler.values()]
-    runs = [(scheduler, run) for scheduler, run in runs if run]
+    last = ((scheduler, run) for scheduler, about in by_scheduler.values() for run in rebuild(about)[-1:])
+    by_node = [(scheduler, {refusal.node: refusal for refusal in run.refused}) for scheduler, run in last]
+    runs = [(scheduler, [refused[node] for node in sorted(refused)]) for scheduler, refused in by_node if refused]
     if not runs:
         return ()
     scheduler, run = max(runs, key=lambda run: str(run[1][-1].line.at))

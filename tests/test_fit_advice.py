@@ -42,7 +42,7 @@ class Recorded(NamedTuple):
     def without(self, gone: set[str]) -> View:
         """The cluster without the pods of these uids, counted anew."""
         pods = [pod for pod in self.facts.pods or () if pod.metadata.uid not in gone]
-        return View(self.facts._replace(pods=pods), self.version)
+        return View(msgspec.structs.replace(self.facts, pods=pods), self.version)
 
 
 @cache

@@ -27,7 +27,7 @@ def signed() -> bytes:
 
 HALF = b"POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: 1048576\r\n\r\n"
 LONG = 3600.0
-TERMS = ConnectionLimits(LONG, LONG, LONG, of_one=8, of_all=16, most_bytes=1 << 20)
+LIMITS = ConnectionLimits(LONG, LONG, LONG, of_one=8, of_all=16, most_bytes=1 << 20)
 MOST_GROWTH = 80 * 1024 * 1024
 
 Guest = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -76,16 +76,16 @@ async def guests(port: int) -> AsyncGenerator[Guests]:
 
 def played(
     scene: Callable[[Guests], Awaitable[None]],
-    terms: ConnectionLimits = TERMS,
+    limits: ConnectionLimits = LIMITS,
     alerts_endpoint: AlertsEndpoint | None = None,
 ) -> None:
-    """At a port with these terms, where Slack may post."""
+    """At a port with these limits, where Slack may post."""
 
     async def play() -> None:
         slack = Slack(lambda: cast("AsyncApp", "nothing gets so far"), "secret", lambda: False)
         async with (
             asyncio.timeout(180),
-            serve_http("127.0.0.1:0", str, slack, alerts_endpoint, terms=terms) as address,
+            serve_http("127.0.0.1:0", str, slack, alerts_endpoint, limits=limits) as address,
             guests(int(address.rpartition(":")[2])) as those,
         ):
             await scene(those)
@@ -137,7 +137,7 @@ def test_who_sends_no_whole_header_in_time_is_closed(sent: bytes) -> None:
     async def scene(those: Guests) -> None:
         await is_closed(await those.come(sent))
 
-    played(scene, TERMS._replace(header_s=0.01))
+    played(scene, LIMITS._replace(header_s=0.01))
 
 
 def test_the_time_for_a_header_does_not_begin_again_with_each_byte() -> None:
@@ -148,7 +148,7 @@ def test_the_time_for_a_header_does_not_begin_again_with_each_byte() -> None:
             guest[1].write(b"x")
             await asyncio.sleep(0)
 
-    played(scene, TERMS._replace(header_s=0.05))
+    played(scene, LIMITS._replace(header_s=0.05))
 
 
 def test_a_connection_that_asks_no_more_is_closed_after_a_while() -> None:
@@ -157,7 +157,7 @@ def test_a_connection_that_asks_no_more_is_closed_after_a_while() -> None:
         assert await guest[0].readline() == b"HTTP/1.1 200 OK\r\n"
         await is_closed(guest)
 
-    played(scene, TERMS._replace(idle_s=0.01))
+    played(scene, LIMITS._replace(idle_s=0.01))
 
 
 def test_a_slow_header_after_a_request_has_no_more_time_than_a_first_one() -> None:
@@ -167,7 +167,7 @@ def test_a_slow_header_after_a_request_has_no_more_time_than_a_first_one() -> No
         guest[1].write(b"x")
         await is_closed(guest)
 
-    played(scene, TERMS._replace(header_s=0.05))
+    played(scene, LIMITS._replace(header_s=0.05))
 
 
 def test_a_body_that_does_not_come_in_time_is_refused() -> None:
@@ -175,7 +175,7 @@ def test_a_body_that_does_not_come_in_time_is_refused() -> None:
         reader, _ = await those.come(HALF % (SLACK_PATH.encode(), signed()) + b"x")
         assert await reader.readline() == b"HTTP/1.1 408 Request Timeout\r\n"
 
-    played(scene, TERMS._replace(body_s=0.01))
+    played(scene, LIMITS._replace(body_s=0.01))
 
 
 # ------------------------------------------------------------------------------------------------------- too many
@@ -183,7 +183,7 @@ def test_a_body_that_does_not_come_in_time_is_refused() -> None:
 
 def test_of_too_many_from_one_address_the_one_that_has_waited_longest_goes() -> None:
     async def scene(those: Guests) -> None:
-        first, *others = [await those.come(SLOW) for _ in range(TERMS.of_one)]
+        first, *others = [await those.come(SLOW) for _ in range(LIMITS.of_one)]
         assert await those.asks("/livez") == "HTTP/1.1 200 OK"
         await is_closed(first)
         others[-1][1].write(b"\r\n\r\n")
@@ -195,8 +195,8 @@ def test_of_too_many_from_one_address_the_one_that_has_waited_longest_goes() -> 
 def test_an_address_with_too_many_costs_no_other_a_connection() -> None:
     async def scene(those: Guests) -> None:
         reader, writer = await those.come(SLOW, "127.0.0.2")
-        many = [await those.come(SLOW) for _ in range(5 * TERMS.of_one)]
-        await asyncio.gather(*map(is_closed, many[: -TERMS.of_one]))
+        many = [await those.come(SLOW) for _ in range(5 * LIMITS.of_one)]
+        await asyncio.gather(*map(is_closed, many[: -LIMITS.of_one]))
         writer.write(b"\r\n\r\n")
         assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
 
@@ -205,7 +205,7 @@ def test_an_address_with_too_many_costs_no_other_a_connection() -> None:
 
 def test_of_too_many_from_many_addresses_the_one_that_has_waited_longest_goes() -> None:
     async def scene(those: Guests) -> None:
-        first, *_ = [await those.come(SLOW, f"127.0.0.{2 + number}") for number in range(TERMS.of_all)]
+        first, *_ = [await those.come(SLOW, f"127.0.0.{2 + number}") for number in range(LIMITS.of_all)]
         assert await those.asks("/livez") == "HTTP/1.1 200 OK"
         await is_closed(first)
 
@@ -224,8 +224,8 @@ def test_a_request_that_is_being_worked_on_makes_room_for_nobody() -> None:
         head = b"POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer t\r\nContent-Length: %d\r\n\r\n"
         reader, _ = await those.come(head % (ALERTS_PATH.encode(), len(body)) + body)
         await asked.wait()
-        many = [await those.come(SLOW) for _ in range(3 * TERMS.of_one)]
-        await asyncio.gather(*map(is_closed, many[: -TERMS.of_one]))
+        many = [await those.come(SLOW) for _ in range(3 * LIMITS.of_one)]
+        await asyncio.gather(*map(is_closed, many[: -LIMITS.of_one]))
         go_on.set()
         assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
 
@@ -255,7 +255,7 @@ def test_of_what_bears_no_signature_no_large_body_is_read() -> None:
 def test_as_many_connections_as_the_process_may_have_files_are_not_taken() -> None:
     assert ConnectionLimits.of_this_process(files=1024).of_all == 256
     assert ConnectionLimits.of_this_process(files=256).of_all == 64
-    assert Clients(ConnectionLimits.of_this_process(files=256)).terms.of_one == 32
+    assert Clients(ConnectionLimits.of_this_process(files=256)).limits.of_one == 32
 
 
 async def test_a_request_that_is_no_http_leaves_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -29,7 +29,8 @@ from bot.hami.nodes.cards import read_cards, read_json, read_json_with_custom, r
 from bot.hami.nodes.node_lock import lock_complaint, parse_lock
 from bot.hami.nodes.registration import parse_handshake
 from bot.hami.pods.allocations import decode_allocations
-from bot.hami.scheduler_logs.log_lines import last_refusals, lines_about, read_line, read_panics, read_waits
+from bot.hami.scheduler_logs.filter_runs import rebuild
+from bot.hami.scheduler_logs.log_lines import lines_about, read_line, read_panics, read_waits
 from bot.hami.scheduler_logs.scheduling_events import event_reason, parse_code_event, parse_unschedulable, read_reason
 from bot.hami.version import parse_version
 from bot.kube.lists import NotAListError, decode_list
@@ -246,7 +247,7 @@ def _to_grammar(data: bytes) -> None:
 def _to_log(data: bytes) -> None:
     lines = _text(data).split("\n")
     found = [line for raw in lines if (line := read_line(raw, _NOW))]
-    last_refusals(found)
+    rebuild(found)
     lines_about(lines, "ml", "trainer-0", _NOW)
     read_panics(lines)
     read_waits(lines)

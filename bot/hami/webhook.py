@@ -120,7 +120,7 @@ class LeftAlone(NamedTuple):
     value: str = ""
 
 
-def left_alone(
+def reason_left_alone(
     pod: Pod,
     config: DeviceConfig,
     version: Version | None,
@@ -132,9 +132,9 @@ def left_alone(
     objects = hook[1].object_selector if hook else default
     spaces = hook[1].namespace_selector if hook else default
     labels = pod.metadata.labels or {}
-    if key := unmet(objects, labels):
+    if key := unmet_key(objects, labels):
         return LeftAlone("opted-out" if labels.get(key) else "unselected", key, labels.get(key, ""))
-    if namespace is not None and (key := unmet(spaces, namespace)):
+    if namespace is not None and (key := unmet_key(spaces, namespace)):
         return LeftAlone("namespace", key, namespace.get(key, ""))
     if pod.metadata.annotation(MIRROR_KEY):
         return LeftAlone("static", MIRROR_KEY)
@@ -156,7 +156,7 @@ def _asks(container: Container, config: DeviceConfig) -> bool:
     return any(config.manages(name) for amounts in asked for name in amounts or ())
 
 
-def unmet(selector: LabelSelector | None, labels: Mapping[str, str]) -> str:
+def unmet_key(selector: LabelSelector | None, labels: Mapping[str, str]) -> str:
     """The key of the selector's first requirement that the labels do not meet; empty where they meet all."""
     wanted = (selector.match_labels or {}).items() if selector else ()
     required = (selector.match_expressions or ()) if selector else ()

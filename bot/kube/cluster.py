@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 
+import msgspec
 from msgspec import structs
 
 from bot.errors import NotFound, SourceError
@@ -27,7 +28,7 @@ PLUGIN_LOG_LINES = 4000
 """The most lines, the newest, that are read of a device plugin's log: some ten a minute, and hundreds at its start."""
 
 
-class LogWanted(NamedTuple):
+class LogWanted(msgspec.Struct, frozen=True):
     """The lines of a container's log that a caller asks for.
 
     `needle`: only lines that contain these bytes, or one of the `others`. `since_s`: not older than so many seconds (a
@@ -207,7 +208,7 @@ Scheme = Literal["http", "https"]
 _AT_ONCE = 8
 
 
-class PodGet(NamedTuple):
+class PodGet(msgspec.Struct, frozen=True):
     """A GET of a pod's port: `path` without its leading slash. `within_s` and `limit_bytes` bound the answer."""
 
     namespace: str
@@ -271,7 +272,7 @@ async def served_by_each(
             left = until - loop.time()
             if left <= 0:
                 return gap(source, Text("error-usage.others-took-all-time"))
-            text = await served(source, ports, asked._replace(within_s=min(asked.within_s, left)))
+            text = await served(source, ports, structs.replace(asked, within_s=min(asked.within_s, left)))
             return text if isinstance(text, Gap) else await asyncio.to_thread(read, text)
 
     return await asyncio.gather(*(one(*each) for each in wanted))
@@ -382,7 +383,7 @@ async def newest_lines(cluster: Cluster, wanted: LogWanted) -> LogLines:
     for _ in range(_TIMES - 1):
         if not (found.ends_early and wanted.tail):
             break
-        wanted = wanted._replace(tail=wanted.tail // _PART or 1)
+        wanted = structs.replace(wanted, tail=wanted.tail // _PART or 1)
         found = await cluster.log(wanted)
     return found
 

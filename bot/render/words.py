@@ -233,10 +233,10 @@ def quoted(evidence: Evidence) -> Prose:
 
 
 def step_label(action: NextAction, label: Prose, *, shown: bool) -> Prose:
-    """The action's label with its effect: it changes the cluster, or its command, `shown` below, only reads."""
-    if action.changes_cluster:
-        return Text("render.changes", label=label)
-    return Text("render.looks", label=label) if shown else label
+    """The action's label with its effect: it changes the cluster; its command, `shown` below, only reads."""
+    if action.changes_cluster or (action.command and not action.only_looks):
+        label = Text("render.changes", label=label)
+    return Text("render.looks", label=label) if shown and action.only_looks else label
 
 
 def shell_command(action: NextAction) -> str:

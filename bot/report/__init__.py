@@ -5,6 +5,7 @@ a text, until `in_words` fills in the words of a language: every way of showing 
 can be put into another language. Prose without a key is used as it is.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -28,6 +29,11 @@ NEWER_HAMI = "newer HAMi"
 """The source of the gap that tells that HAMi is newer than any version whose rules are known."""
 VERDICT_LIMIT = 140
 _LONGEST_CLAIM = 400
+_READS = re.compile(
+    r"kubectl(?: --?[\w-]+(?:=\S+| (?:'[^']*'|[^-\s]\S*)))* "
+    r"(?:get|describe|logs|auth|config|top|version|exec .* printenv)\b(?!.*&& )"
+)
+"""Matches a command of kubectl that changes nothing; its options stand before its verb."""
 
 Severity = Literal["info", "warning", "critical"]
 Confidence = Literal["confirmed", "suspected"]
@@ -92,7 +98,10 @@ class Evidence(Value, frozen=True):
 
 
 class NextAction(_WithProse, frozen=True):
-    """One thing to do next: a command of this bot or of kubectl, and whether it changes the cluster."""
+    """One thing to do next, and a command of this bot or of kubectl: it does it, or shows what to change.
+
+    `changes_cluster` is of what the label says to do.
+    """
 
     label: str
     command: str
@@ -110,6 +119,11 @@ class NextAction(_WithProse, frozen=True):
         """Whether the command is a question to the bot, and no command for a shell."""
         return bool(self.command.strip()) and not self.command.startswith("kubectl ")
 
+    @property
+    def only_looks(self) -> bool:
+        """Whether the command only reads, whatever the label says to do; False where there is none."""
+        return not self.changes_cluster if self.is_ours else bool(_READS.match(self.command))
+
     def about(self, noun: str) -> "NextAction":
         """The action with `noun` as the word for devices."""
         return step(about(self.text, noun), self.command, changes_cluster=self.changes_cluster)
@@ -119,6 +133,11 @@ def step(label: Prose, command: str, *, changes_cluster: bool = False) -> NextAc
     """A next action whose label may be a text, before it is in words."""
     words, key, values = _parts(label)
     return NextAction(words, command, changes_cluster, key, values)
+
+
+def act(label: Prose, command: str = "") -> NextAction:
+    """A next action that changes the cluster; the command does it, or shows what to change."""
+    return step(label, command, changes_cluster=True)
 
 
 class Scope(Value, frozen=True):

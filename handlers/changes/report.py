@@ -24,6 +24,7 @@ from bot.report import (
     Severity,
     Subject,
     Table,
+    act,
     new_finding,
     new_report,
     step,
@@ -105,7 +106,7 @@ def planned_report(found: ChangeSnapshot, request: Raise, outcome: Plan | Nothin
             time=format_duration(request.seconds),
             until=record.at,
         )
-        actions = (step(Text("changing.do-it"), words_of(request), changes_cluster=True),)
+        actions = (act(Text("changing.do-it"), words_of(request)),)
         severity = SEVERITIES[max((SEVERITIES.index(impact.severity) for impact in outcome.impacts), default=0)]
         finding = new_finding("change-planned", severity, claim, (proof,), actions)
         return _report(found, request.verb, [finding], change=change_of(outcome))

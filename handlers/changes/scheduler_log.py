@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
+from msgspec import structs
+
 from bot.changes.record import Record
 from bot.errors import SourceError
 from bot.hami.installation.install import verbosity_of
@@ -82,8 +84,8 @@ async def _of_pod(cluster: Cluster, pod: Pod, record: Record) -> str:
     if not name:
         return ""
     since_s = round(cluster.now().timestamp() - record.since)
-    wanted = everything._replace(needle=name.encode(), since_s=min(max(since_s, 1), _OLDEST_S), stamped=True)
-    raws = (await cluster.log(wanted._replace(limit_bytes=32 * 1024 * 1024))).lines
+    wanted = structs.replace(everything, needle=name.encode(), since_s=min(max(since_s, 1), _OLDEST_S), stamped=True)
+    raws = (await cluster.log(structs.replace(wanted, limit_bytes=32 * 1024 * 1024))).lines
     parsed = (read_line(raw, cluster.now()) for raw in raws)
     lines = [line for line in parsed if line and whose(line, name) in ("", namespace)]
     if record.container != EXTENDER_CONTAINER:

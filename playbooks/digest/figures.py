@@ -13,11 +13,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from bot.hami.fit.allocated_totals import build_ledger
-from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.metrics.gpu_usage import MeasuredHolding, held_by
 from bot.hami.nodes.node_state import core_factor, memory_factor, read_plugin_settings, registered_cards
 from bot.hami.pods.allocations import NODE_KEY
-from bot.hami.version import Version
+from bot.hami.version import NEWEST_READ, Version
 from bot.kube.models import Holder, Pod
 from bot.kube.times import parse_time
 from bot.report import Finding, Gap, Report

@@ -12,7 +12,7 @@ from bot.hami.pods.request_parsing import asked_resources
 from bot.kube.models import Pod, Toleration
 from bot.kube.selectors import OF_KUBERNETES, SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle, effective_request
 from bot.report import Evidence, Gap, NextAction, gap, step
-from bot.texts import Prose, Text, clauses, spaced
+from bot.texts import Prose, Text, clauses, spaced, together
 from playbooks import quotes
 from playbooks.fit.gpu_words import DEFAULT_NAMESPACE, CardWords, device_of, words_of
 from playbooks.fit.manifest import STANDARD_INPUT, file_of, role_of, rules_on_others
@@ -22,6 +22,7 @@ from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.large_request import BY_AFFINITY, loosen
 from playbooks.rules.capacity.request_amounts import SHORT, Shortage, shortage
 from playbooks.rules.common import prose
+from playbooks.rules.common.holders import end_pod, owner_of, owner_told
 from playbooks.scenes.waiting_pod import PodScene
 
 _MAX_TRIED = 20
@@ -138,8 +139,14 @@ def end_others(scene: AskedScene, found: Sequence[Ending]) -> list[NextAction]:
     if not found:
         return []
     first = found[0]
-    names = prose.names([f"{pod.namespace}/{pod.name}" for pod in first.pods])
-    label = Text("change.end-pod", pod=names, node=first.node)
+    names = [f"{pod.namespace}/{pod.name}" for pod in first.pods]
+    pods = scene.view.facts.pods or ()
+    if len(names) == 1:
+        return [end_pod(names[0], first.node, pods)]
+    label = Text("change.end-pods", pods=prose.names(names), node=first.node)
+    owned = [pod for pod in pods if f"{pod.namespace}/{pod.name}" in names and owner_of(pod).kind != "Namespace"]
+    if owners := [*dict.fromkeys(owner_told(pod) for pod in owned)]:
+        label = together(label, Text("change.started-again", owners=prose.names(owners)), by="; ")
     there = all(pod.node == first.node for pod in first.pods)
     look = ("gpus", "--node", first.node) if there else ("quota", scene.pod.namespace)
     return [step(label, prose.command(*look))]

@@ -146,6 +146,6 @@ def would_if_empty(scene: PodScene, name: str, count: int | None = None) -> bool
         return False
     if count is not None:
         several = tuple(structs.replace(container, count=count) for container in request.containers)
-        request = request._replace(containers=several)
+        request = structs.replace(request, containers=several)
     empty = [CardState(card.card) for card in state.cards]
     return scene.view.run(state._replace(cards=empty), request, _EMPTY_AND_SOUND).fits is not False

@@ -11,7 +11,7 @@ from bot.hami.installation.install import VOLCANO_SCHEDULERS, Install, is_anothe
 from bot.hami.pods.request_parsing import DeviceConfig, extended_resources
 from bot.hami.vendors import NAMES
 from bot.hami.version import Version
-from bot.hami.webhook import Rejection, WebhookSetting, admit, left_alone
+from bot.hami.webhook import Rejection, WebhookSetting, admit, reason_left_alone
 from bot.kube.models import Pod, ResourceRequirements
 from bot.kube.quantities import parse_quantity
 from bot.kube.selectors import Obstacle, effective_request
@@ -78,7 +78,7 @@ def admission(pod: Pod, install: Install, config: DeviceConfig) -> tuple[Pod, Re
     """
     version = (install.version.version if install.version else None) or _NEWEST
     created = pod.metadata.uid or pod.metadata.creation_timestamp
-    if created or left_alone(pod, config, version, None, None) is not None:
+    if created or reason_left_alone(pod, config, version, None, None) is not None:
         return pod, None
     setting = WebhookSetting(version, install.scheduler_name, config.devices)
     admitted = admit(pod, setting)

@@ -189,7 +189,7 @@ def requests(scenes: Iterable[AskedScene]) -> Table:
 
 
 def _constraints(scene: PodScene) -> list[tuple[str, str]]:
-    fields = scene.request.constraints._asdict()
+    fields = msgspec.structs.asdict(scene.request.constraints)
     read = zip(scene.device.names.also_read, fields.pop("more"), strict=False)
     return [(key, str(value)) for key, value in (*fields.items(), *read) if value not in (None, False, "")]
 

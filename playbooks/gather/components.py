@@ -5,8 +5,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot.hami.installation.install import Forbidden, Install, find_device_config, kube_scheduler_of, read_forbidden
-from bot.hami.installation.kube_scheduler import SchedulerConfig, find_scheduler_config
+from bot.hami.installation.install import (
+    Forbidden,
+    Install,
+    SchedulerConfig,
+    find_device_config,
+    find_scheduler_config,
+    kube_scheduler_of,
+    read_forbidden,
+)
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import COMPONENT_LABEL, EXTENDER_CONTAINER, FORBIDDEN, HANDSHAKE, PLUGIN_COMPONENT

@@ -10,7 +10,7 @@ from bot.hami.fit.verdicts import NODE_UNREGISTERED
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card
 from bot.hami.nodes.node_lock import LOCK_KEY, lock_complaint, parse_lock
-from bot.hami.nodes.node_state import given_beside, is_for, read_plugin_settings, set_otherwise, wants_own_plugin
+from bot.hami.nodes.node_state import differing_settings, given_beside, is_for, read_plugin_settings, wants_own_plugin
 from bot.hami.nodes.registration import Registration, kubelet_offers, read_registration
 from bot.hami.pods.allocations import reserved_node
 from bot.hami.pods.request_parsing import DeviceConfig, device_asked
@@ -83,7 +83,7 @@ def set_otherwise_on(nodes: Sequence[Node], seen: InstallSeen) -> list[str]:
     version = seen.install.version.version if seen.install.version else None
     texts = ((node, node.metadata.annotation(FIRST.names.register) or "") for node in nodes)
     cards = ((node, card) for node, text in texts for card in (_registered(FIRST.names, text) or ())[:1])
-    return [node.name for node, card in cards if set_otherwise(node, card, settings, version)]
+    return [node.name for node, card in cards if differing_settings(node, card, settings, version)]
 
 
 async def gather_questioned(cluster: Cluster, names: Sequence[str]) -> NodesInQuestion:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bot.errors import SourceError
-from bot.hami.installation.dra import claimed_by
+from bot.hami.installation.dra import has_hami_claims
 from bot.hami.installation.install import is_anothers
 from bot.hami.pods.allocations import reserved_node, waits
 from bot.hami.pods.request_parsing import asked_resources
@@ -77,7 +77,7 @@ async def gather_waiting(sources: Sources, namespace: str) -> tuple[InstallSeen,
     known = install.install.scheduler_name
 
     def concerns_hami(pod: Pod) -> bool:
-        return pod.spec.scheduler_name == known or claimed_by(pod) or bool(asked_resources(pod, install.config))
+        return pod.spec.scheduler_name == known or has_hami_claims(pod) or bool(asked_resources(pod, install.config))
 
     waiting = sorted(
         filter(waits, found.pods), key=lambda pod: (pod.metadata.creation_timestamp or "", pod.namespace, pod.name)

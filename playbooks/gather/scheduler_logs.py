@@ -137,7 +137,7 @@ async def gather_extender_lines(
     read = extenders[:_MOST_EXTENDERS]
     needle, *others = (needle.encode() for needle in needles)
     asked = LogWanted("", "", EXTENDER_CONTAINER, needle, since_s, limit_bytes=limit_bytes, others=tuple(others))
-    wanted = [(pod, asked._replace(namespace=pod.namespace, pod=pod.name)) for pod in read]
+    wanted = [(pod, msgspec.structs.replace(asked, namespace=pod.namespace, pod=pod.name)) for pod in read]
     logs = await asyncio.gather(*(seen(source_of(pod), cluster.log(want)) for pod, want in wanted))
     lines: list[tuple[Pod, str]] = []
     gaps: list[Gap] = []

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from bot.errors import NotFound
 from bot.hami.installation.install import Install, extender_of, lacks_leader
-from bot.hami.metrics.exposition import CountedShare, SchedulerCounts, read_counted, unheld
+from bot.hami.metrics.exposition import CountedShare, SchedulerCounts, read_counted, shares_without_pod
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.scheduler_logs.log_lines import (
     EXIT_CODE,
@@ -209,7 +209,7 @@ async def with_ghosts(sources: Sources, process: SchedulerProcess, pods: Sequenc
     if isinstance(pods, Gap) or not isinstance(process.counted, SchedulerCounts):
         return process
     missing: dict[Named, list[CountedShare]] = {}
-    for taken in unheld(process.counted, pods):
+    for taken in shares_without_pod(process.counted, pods):
         missing.setdefault((taken.namespace, taken.pod), []).append(taken)
     named = list(missing)[:_MOST_GHOSTS]
     found = await asyncio.gather(*(seen(_GHOST_SOURCE, _look_up(sources.cluster, *name)) for name in named))
@@ -225,7 +225,7 @@ async def with_ghosts(sources: Sources, process: SchedulerProcess, pods: Sequenc
     ghosts = tuple(
         ghost
         for ghost in looked_up
-        if ghost.pod is None or unheld(SchedulerCounts(ghost.taken, {}, frozenset()), [ghost.pod])
+        if ghost.pod is None or shares_without_pod(SchedulerCounts(ghost.taken, {}, frozenset()), [ghost.pod])
     )
     process = structs.replace(process, ghosts=ghosts, gaps=(*process.gaps, *dict.fromkeys(gaps)))
     if not ghosts or process.scheduler is None:

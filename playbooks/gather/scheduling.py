@@ -8,13 +8,13 @@ from typing import Literal, NamedTuple, TypeVar
 import msgspec
 
 from bot.errors import NotFound, Unusable
-from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation import dra
 from bot.hami.installation.install import GUIDES_LABEL, Install, extender_of, find_device_config, read_install, trace_of
 from bot.hami.nodes.registration import parse_handshake
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import FIRST
+from bot.hami.version import NEWEST_READ
 from bot.kube.cluster import Cluster, Hinting, seen
 from bot.kube.hami_pods import COMPONENT_LABEL, SCHEDULER_COMPONENT
 from bot.kube.models import (

@@ -12,8 +12,8 @@ import msgspec
 
 from bot.errors import SourceError, UsageError
 from bot.hami.fit.allocated_totals import build_ledger
-from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.metrics.gpu_usage import IDLE_S, MeasuredHolding, held_by
+from bot.hami.version import NEWEST_READ
 from bot.kube.cluster import seen
 from bot.kube.models import NODES, Holder
 from bot.kube.times import read_duration, roughly

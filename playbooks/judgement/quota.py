@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bot.hami.fit.verdicts import QUOTA_NOT_FIT
 from bot.hami.scheduler_logs.scheduling_events import finding_code
-from bot.report import Finding, Gap, NextAction, step
+from bot.report import Finding, Gap, NextAction, act, step
 from bot.texts import Text
 from playbooks.judgement.waiting import WaitingGroup, by_cause, judge_all
 from playbooks.quotes import kubectl
@@ -87,7 +87,7 @@ def _raise(scene: PodScene) -> Iterator[NextAction]:
         label = Text("quota.raise", **values, amount=f"{amount:,}")
         patch = json.dumps({"spec": {"hard": {effect.key: str(amount)}}}, separators=(",", ":"))
         words = ("-n", effect.of.namespace, "patch", "resourcequota", effect.of.quota, "--type", "merge", "-p", patch)
-        yield step(label, kubectl(*words), changes_cluster=True)
+        yield act(label, kubectl(*words))
 
 
 def _figures(effect: Effect | None) -> dict[str, object]:

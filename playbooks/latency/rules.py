@@ -22,7 +22,7 @@ from bot.hami.scheduler_logs.scheduling_latency import (
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import Event
 from bot.kube.times import format_time, parse_time
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, gap, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, act, gap, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.latency import LatencySeen
@@ -277,7 +277,7 @@ def _show_attempts(seen: LatencySeen) -> tuple[NextAction, ...]:
     if not _missing(KUBE_SCHEDULER_CONTAINER, seen) or _quiet_level(seen) is None:
         return ()
     command = f"verbosity {_ATTEMPTS_FROM} for 10m --container {KUBE_SCHEDULER_CONTAINER}"
-    return (step(Text("latency.show-attempts"), command, changes_cluster=True),)
+    return (act(Text("latency.show-attempts"), command),)
 
 
 def _missing(container: str, seen: LatencySeen) -> list[Moment]:

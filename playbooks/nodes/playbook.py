@@ -9,7 +9,7 @@ from typing import NamedTuple
 import click
 
 from bot.errors import SourceError
-from bot.hami.nodes.node_state import SWEPT_NODES, called_on
+from bot.hami.nodes.node_state import SWEPT_NODES, noun_on
 from bot.hami.nodes.registration import Registration
 from bot.kube.cluster import seen
 from bot.kube.models import NODES
@@ -96,7 +96,7 @@ def diagnose(snapshot: Snapshot[Request, NodesScene]) -> Report:
         verdict=_verdict(judged, findings, of_one=bool(wanted.node)),
         tables=_tables(wanted, scene, judged),
         gaps=scene.once(gaps_of),
-        noun=called_on(asked, scene.config),
+        noun=noun_on(asked, scene.config),
     )
 
 

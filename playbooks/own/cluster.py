@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from bot.errors import NotFound
-from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.pods.pod_request import WHOLE_CARD, written
 from bot.hami.pods.request_parsing import pod_request
+from bot.hami.version import NEWEST_READ
 from bot.kube.models import Kind, Pod, Resource
 from bot.report import Evidence, Gap
 from bot.texts import Text

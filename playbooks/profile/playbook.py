@@ -14,7 +14,7 @@ from bot.pprof.graph import Trim
 from bot.pprof.profile import ALLOCATED, Profile, ValueType, sample_index, shown_type
 from bot.pprof.top import Options, TopRow, listing, prepared, total_of
 from bot.pprof.units import AUTO, label
-from bot.report import Evidence, Finding, NextAction, Report, Subject, gap, step
+from bot.report import Evidence, Finding, NextAction, Report, Subject, act, gap, step
 from bot.texts import Text, spaced
 from playbooks.playbook import Playbook
 from playbooks.profile.fetch import FetchedProfile, Off, ProfileSnapshot, TriedPort, gather
@@ -120,7 +120,7 @@ def _off(snapshot: ProfileSnapshot, off: Off) -> Finding:
         actions.append(step(Text("profiling-off.upgrade", since=PROFILING_SINCE), "status"))
     else:
         claim = Text("profiling-off.claim", count=len({port.address.pod for port in off.tried}))
-        actions.append(step(Text("profiling-off.on"), "profiling on for 15m", changes_cluster=True))
+        actions.append(act(Text("profiling-off.on"), "profiling on for 15m"))
         address = profiles_address(install.flags, install.version.version if install.version else None)
         if is_loopback(address) and off.tried:
             host, _, port = address.rpartition(":")

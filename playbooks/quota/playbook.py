@@ -9,10 +9,10 @@ from msgspec import structs
 
 from bot.hami.fit.allocated_totals import build_ledger, given_by
 from bot.hami.fit.quotas import QuotaLimit, holds_in_filter
-from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.pods.allocations import waits
 from bot.hami.pods.request_parsing import pod_request
-from bot.hami.vendors import called_together
+from bot.hami.vendors import common_noun
+from bot.hami.version import NEWEST_READ
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, NODES, PODS, RESOURCE_QUOTAS, Event, Node, Pod
 from bot.report import Gap, Report, Sheet, Subject, gap
@@ -160,7 +160,7 @@ def _noun(scene: QuotaScene) -> str:
     called = {given_by(device): device.names.noun for device in scene.config.devices}
     holders = [holder for space in scene.spaces for holder in space.holders]
     given = {holder.others.get(uuid, "") for holder in holders for uuid in holder.shares}
-    return called_together(called[key] for key in given if key in called)
+    return common_noun(called[key] for key in given if key in called)
 
 
 def _gaps(scene: QuotaScene) -> list[Gap]:

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation import dra
 from bot.hami.installation.dra import Offer
 from bot.hami.nodes.node_state import Terms, registered
 from bot.hami.nodes.registration import Registration, kubelet_offers
+from bot.hami.version import NEWEST_READ
 from bot.kube.models import MutatingWebhookConfiguration, Node, Pod, ResourceClaim, ResourceSlice
 from bot.kube.models.pods import PodResourceClaim
 from bot.report import Evidence, Finding, Gap, NextAction, step

@@ -177,7 +177,7 @@ class ClusterScene(OfInstall, frozen=True, dict=True, eq=False):
         expected = unread = 0
         for view in self.views:
             names, known = sorted(self.facts.nodes), set[int]()
-            for name, seen in zip(names, view.seen(names), strict=True):
+            for name, seen in zip(names, view.stocks_of(names), strict=True):
                 if seen.shape is not None and seen.shape in known:
                     expected += view is self.views[-1]
                     continue

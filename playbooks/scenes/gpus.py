@@ -13,7 +13,6 @@ from bot.hami.fit.cluster_view import View
 from bot.hami.fit.verdicts import NodeCards
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import Unregistered
-from bot.hami.pods.pod_request import PodRequest
 from bot.kube.models import Node, ResourceSlice
 from bot.kube.node_conditions import is_cordoned, not_ready
 from bot.report import Gap
@@ -147,7 +146,7 @@ def _each(world: ClusterScene, names: Iterable[str]) -> list[CardSeen]:
 
 
 def _cards_of(view: View, name: str, told: "_Told") -> list[CardSeen]:
-    seen, node = view.see(name), view.facts.nodes[name]
+    seen, node = view.stock_of(name), view.facts.nodes[name]
     holders = _holders(view, name)
     if isinstance(seen.state, Unregistered):
         registration = seen.state.registration
@@ -170,7 +169,7 @@ def _blocked(view: View, node: Node) -> str:
         return "node-cordoned"
     if not_ready(node):
         return "node-not-ready"
-    return "no-allocatable" if view.see(node.name).by_turns else ""
+    return "no-allocatable" if view.stock_of(node.name).by_turns else ""
 
 
 def _holders(view: View, name: str) -> Mapping[str, list[tuple[str, bool]]]:
@@ -222,9 +221,7 @@ def _used(view: View, card: CardState) -> Used | None:
 def _ask(view: View, card: CardState, cordoned: frozenset[str]) -> _ToldOf:
     """Whether the card would take the smallest pod, and the largest."""
     device = view.facts.config.device_of(card.card.type)
-    container, constraints = device.vendor.least(card, device.word)
-    container = msgspec.structs.replace(container, vendor=device.vendor.names.word)
-    least = PodRequest("", "", "", (container,), constraints)
+    least = device.vendor.least(card, device.word)
     verdict = view.run(NodeCards([card], cordoned), least, frozenset({verdicts.QUOTA_NOT_FIT}))
     unknown = verdict.fits is None or not (verdict.fits or verdict.codes)  # or a device that the config does not name
     divided = bool(device.resources.memory)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from bot.hami.fit.allocated_totals import Holding, Ledger, given_by
 from bot.hami.fit.quotas import QuotaLimit, UnknownKey, is_enforced, limits_of, unknown_keys
-from bot.hami.fit.version_differences import NEWEST_READ, Rules, rules_of
 from bot.hami.vendors.vendor import Device
+from bot.hami.version import NEWEST_READ, Rules, rules_of
 from bot.kube.models import Event, Holder, Node, Pod, ResourceQuota
 from bot.kube.selectors import effective_request
 from bot.report import Confidence, Gap

@@ -14,7 +14,7 @@ from bot.hami.nodes.node_state import is_for, wants_own_plugin
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.pod_request import PodRequest, Resources
 from bot.hami.pods.request_parsing import asked_resources, pod_request
-from bot.hami.vendors import FIRST, called_together
+from bot.hami.vendors import FIRST, common_noun
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.kube.models import Event, Node, Pod, ResourceQuota
@@ -33,7 +33,7 @@ from playbooks.scenes.cluster import InstallScene, OfCluster
 
 T = TypeVar("T")
 
-_ALL_BUT_SIZE = frozenset(
+ALL_BUT_SIZE = frozenset(
     {
         fit.NOT_HEALTHY,
         fit.CORDONED,
@@ -45,6 +45,7 @@ _ALL_BUT_SIZE = frozenset(
         fit.MODE_NOT_FIT,
     }
 )
+"""HAMi's reasons that have nothing to do with the size of the request."""
 
 
 class PodScene(OfCluster, frozen=True, dict=True, eq=False):
@@ -65,7 +66,7 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
 
     def twin(self, pod: Pod, attempt: Attempt) -> Self:
         """The scene of a pod that is alike (`alike.request_key`), with the verdicts that this scene worked out."""
-        requests = [request._replace(name=pod.name, uid=pod.metadata.uid) for request in self.requests]
+        requests = [structs.replace(request, name=pod.name, uid=pod.metadata.uid) for request in self.requests]
         return self._with({"attempt": attempt, "requests": requests}, pod=pod)
 
     def measured(self, usage: MeasuredNodes) -> Self:
@@ -154,7 +155,7 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
     @property
     def noun(self) -> str:
         """The common noun of the devices that the pod asks for; GPU where it asks for none."""
-        return called_together(self.config.by_word[asked.word].names.noun for asked in self.request.containers)
+        return common_noun(self.config.by_word[asked.word].names.noun for asked in self.request.containers)
 
     @property
     def gpus(self) -> Resources:
@@ -265,7 +266,7 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
         found: dict[str, Verdict] = {}
         for version, name, cards in self.cluster.shapes:
             view, request = by_version[version]
-            verdict = view.run(view.cards_of(name, cards, empty=True), request, _ALL_BUT_SIZE)
+            verdict = view.run(view.cards_of(name, cards, empty=True), request, ALL_BUT_SIZE)
             if verdict.fits is not False:
                 return {}
             found[name] = verdict

@@ -4,18 +4,17 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bot.hami.fit.allocated_totals import build_ledger
-from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import (
     ROLE_LABEL,
+    SchedulerConfig,
     container_of,
     extender_of,
     is_ready,
     kube_scheduler_of,
     lease_is_stale,
 )
-from bot.hami.installation.kube_scheduler import SchedulerConfig
 from bot.hami.nodes.node_state import wants_own_plugin
-from bot.hami.version import Version
+from bot.hami.version import NEWEST_READ, Version
 from bot.kube.hami_pods import read_flags
 from bot.kube.models import Container, ContainerStatus, Pod, Resource, Workload
 from bot.kube.recording.redact import masked, masked_arguments

@@ -18,7 +18,7 @@ from bot.hami.metrics.gpu_usage import MeasuredHolding
 from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import ConfigMap, Holder, PodSpec, Workload
-from bot.kube.models.pods import HolderContainer
+from bot.kube.models.pods import ListedContainer
 from bot.kube.times import format_time, parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, Sheet
 from bot.safe_yaml import parse_documents
@@ -249,7 +249,7 @@ def of_request(held: MeasuredHolding, scene: TuneScene) -> tuple[Evidence, ...]:
 _OOM_KILLED = "OOMKilled"
 
 
-def oomkilled(held: MeasuredHolding, scene: TuneScene) -> list[HolderContainer]:
+def oomkilled(held: MeasuredHolding, scene: TuneScene) -> list[ListedContainer]:
     """The pod's containers that were OOMKilled at their last end, within the window or without a time."""
     since = scene.taken_at - timedelta(days=WINDOW_DAYS)
     ends = [(container, container.end) for container in _statuses(scene.holder(held)) if container.end]
@@ -257,17 +257,17 @@ def oomkilled(held: MeasuredHolding, scene: TuneScene) -> list[HolderContainer]:
     return [container for container, ended in killed if ended is None or ended >= since]
 
 
-def restarted(held: MeasuredHolding, container: str, scene: TuneScene) -> HolderContainer | None:
+def restarted(held: MeasuredHolding, container: str, scene: TuneScene) -> ListedContainer | None:
     """The named container of the pod, if its process ended and was started again."""
     own = (status for status in _statuses(scene.holder(held)) if status.name == container)
     return next((status for status in own if status.restart_count), None)
 
 
-def _statuses(holder: Holder | None) -> list[HolderContainer]:
+def _statuses(holder: Holder | None) -> list[ListedContainer]:
     return (holder.status.container_statuses or []) if holder else []
 
 
-def of_end(held: MeasuredHolding, container: HolderContainer) -> Evidence:
+def of_end(held: MeasuredHolding, container: ListedContainer) -> Evidence:
     """The evidence of the container's last end: its reason, else its number of restarts."""
     place = "state" if container.state.terminated else "lastState"
     reason = container.end.reason if container.end else ""
@@ -276,13 +276,13 @@ def of_end(held: MeasuredHolding, container: HolderContainer) -> Evidence:
     return _of_container(held, container, at, reason or str(container.restart_count), shown)
 
 
-def of_restarts(held: MeasuredHolding, container: HolderContainer) -> Evidence:
+def of_restarts(held: MeasuredHolding, container: ListedContainer) -> Evidence:
     """The evidence of how often the container was restarted."""
     return _of_container(held, container, None, str(container.restart_count), "restartCount")
 
 
 def _of_container(
-    held: MeasuredHolding, container: HolderContainer, at: str | None, quote: str, field: str
+    held: MeasuredHolding, container: ListedContainer, at: str | None, quote: str, field: str
 ) -> Evidence:
     path = f'jsonpath={{.status.containerStatuses[?(@.name=="{container.name}")].{field}}}'
     show = kubectl("-n", held.holding.namespace, "get", "pod", held.holding.name, "-o", path)

@@ -14,7 +14,7 @@ import yaml
 
 from bot.hami.installation.install import ARGUMENTS, chart_value, extender_of
 from bot.hami.version import parse_version
-from bot.report import Evidence, Report, Sheet, Subject, Table, step
+from bot.report import Evidence, Report, Sheet, Subject, Table, act, step
 from bot.texts import Prose, Text, listed, sentences
 from playbooks.playbook import Snapshot
 from playbooks.quotes import kubectl
@@ -214,7 +214,7 @@ def compare_template(name: str, snapshot: Snapshot[Any, Any], scene: TuneScene, 
     claim = Text("tune.template", name=name, count=len(differing), all=len(settings))
     proofs = [proof for now, row in zip(deployed, rows, strict=True) if row.use == "yes" for proof in now.proof]
     actions = (
-        step(Text("tune.template-save"), ""),
+        act(Text("tune.template-save")),
         step(Text("tune.check-again"), command("tune", "--template", name)),
     )
     found = finding("tuning-advice", claim, "confirmed", (), proofs, severity="info", actions=actions)

@@ -16,7 +16,6 @@ import msgspec
 
 from bot.hami.fit.allocated_totals import Ledger, build_ledger
 from bot.hami.fit.node_cache import take_stock
-from bot.hami.fit.version_differences import NEWEST_READ, rules_of
 from bot.hami.installation.install import Install, flags_of
 from bot.hami.metrics.gpu_usage import MeasuredHolding, held_by
 from bot.hami.nodes.cards import Card, CardState
@@ -24,6 +23,7 @@ from bot.hami.nodes.node_state import memory_factor, read_plugin_settings, regis
 from bot.hami.scheduler_logs.log_lines import NEEDLE, ThrottledRequest, read_waits
 from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.hami.vendors import FIRST
+from bot.hami.version import NEWEST_READ, rules_of
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, PODS, RESOURCE_QUOTAS, Holder, Node, Pod
 from bot.report import Gap, Sheet

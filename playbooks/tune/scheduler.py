@@ -29,7 +29,7 @@ from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.quantities import whole
 from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, Gap, NextAction, step
+from bot.report import Evidence, Finding, Gap, NextAction, act, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.rule import rule
@@ -121,7 +121,7 @@ def _more_memory(pod: Pod, status: ContainerStatus, scene: TuneScene) -> Advice:
     restarts = f'jsonpath={{.status.containerStatuses[?(@.name=="{status.name}")].restartCount}}'
     heap = step(Text("tune.scheduler-heap"), command("profile", "heap"))
     actions = (
-        step(Text("tune.set", value=value, risk=Text("tune.scheduler-risk")), ""),
+        act(Text("tune.set", value=value, risk=Text("tune.scheduler-risk"))),
         *([heap] if status.name == EXTENDER_CONTAINER else []),
         step(Text("tune.scheduler-check", name=status.name), quotes.kubectl_pod(pod, "get", "-o", restarts)),
     )
@@ -207,7 +207,7 @@ def _of_waits(scheduler: Pod, waits: tuple[ThrottledRequest, ...]) -> tuple[Evid
 
 def _set_flag(topic: Topic, wanted: int, tried: str, scene: TuneScene) -> tuple[NextAction, ...]:
     if scene.version is not None and scene.version < CLIENT_FLAGS_SINCE:
-        return (step(Text("tune.rate-upgrade"), ""),)
+        return (act(Text("tune.rate-upgrade")),)
     risk = Text("tune.timeout-risk" if topic == "kube-timeout" else "tune.rate-risk")
     install = scene.install
     path = chart_value(f"{ARGUMENTS} --{topic}", install)
@@ -218,8 +218,8 @@ def _set_flag(topic: Topic, wanted: int, tried: str, scene: TuneScene) -> tuple[
     name = install.pods[0].name if install.pods else f"deploy/{install.deployment.name}" if install.deployment else ""
     check = quotes.extender_log(install.namespace, name, NEEDLE) if name else ""
     return (
-        step(Text("tune.rate-try"), f"tune try {tried} for 30m", changes_cluster=True),
-        step(setting, ""),
+        act(Text("tune.rate-try"), f"tune try {tried} for 30m"),
+        act(setting),
         step(Text("tune.rate-check"), check),
     )
 
@@ -346,6 +346,9 @@ def _lock_changed(row: AdviceRow, proofs: tuple[Evidence, ...], scene: TuneScene
     pod = next(iter(install.pods), None)
     check = quotes.extender_log(install.namespace, pod.name, _EXPIRED) if pod else command("tune", "--all")
     risk = Text("tune.lock-raise-risk" if row.direction == "raise" else "tune.lock-lower-risk")
-    actions = (step(Text("tune.set-list", value=value, risk=risk), ""), step(Text("tune.lock-check"), check))
+    actions = (
+        act(Text("tune.set-list", value=value, risk=risk)),
+        step(Text("tune.lock-check"), check),
+    )
     claim = Text("tune.rate-claim", flag=f"--{TOPIC}", current=row.current, wanted=row.recommended, why=row.why)
     return changed(row, claim, proofs, actions, confidence="suspected")

@@ -26,7 +26,7 @@ from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.gpu_usage import MeasuredHolding
 from bot.hami.version import Version
 from bot.kube.models import Pod
-from bot.report import Gap, NextAction, step
+from bot.report import Gap, NextAction, act, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.usage import COVERED, WINDOW_DAYS, WINDOW_HOURS, Peak
@@ -185,7 +185,7 @@ def _set_scaling(direction: Direction, wanted: str, pool: Pool, scene: TuneScene
     value = f"{chart_value('devicePlugin.deviceMemoryScaling', scene.install)}={wanted}"
     risk = Text("tune.scaling-less-risk" if direction == "lower" else "tune.scaling-risk")
     return (
-        step(Text("tune.set-pool", value=value, pool=pool.label, risk=risk), ""),
+        act(Text("tune.set-pool", value=value, pool=pool.label, risk=risk)),
         step(Text("tune.scaling-check"), command("gpus")),
     )
 
@@ -274,7 +274,7 @@ def _resplit(why: Prose, wanted: int, refused: Sequence[Pod], pool: Pool, scene:
     node, first = pool.nodes[0].name, pool.by_node[0]
     offered = quotes.of_allocatable(pool.nodes[0], scene.config.gpus.count).command
     actions = (
-        step(Text("tune.set-pool", value=value, pool=pool.label, risk=Text("tune.split-risk")), ""),
+        act(Text("tune.set-pool", value=value, pool=pool.label, risk=Text("tune.split-risk"))),
         step(Text("tune.split-check", node=node, count=wanted * len(first)), offered),
     )
     conditions = [(pod, condition) for pod in refused[:_SHOWN] if (condition := pod.condition("PodScheduled"))]
@@ -312,7 +312,7 @@ def core_scaling(scene: TuneScene) -> list[Advice]:
         check = step(Text("tune.core-scaling-check"), command("gpus", "--node", node.name))
         claim = Text("tune.core-scaling-claim", pool=pool.label, current=current, why=why)
         row = AdviceRow("core-scaling", "lower", pool.object, current, "1", why)
-        advice.append(changed(row, claim, (quotes.of_card(node, most.uuid, whole=True),), (step(how, ""), check)))
+        advice.append(changed(row, claim, (quotes.of_card(node, most.uuid, whole=True),), (act(how), check)))
     return advice
 
 
@@ -330,7 +330,7 @@ def library_log(scene: TuneScene) -> list[Advice]:
     why = Text("tune.library-log-high", level=deployed.value)
     value = f"devices.nvidia.libCudaLogLevel={_WARNINGS}"
     actions = (
-        step(Text("tune.set", value=value, risk=Text("tune.library-log-risk")), ""),
+        act(Text("tune.set", value=value, risk=Text("tune.library-log-risk"))),
         step(Text("tune.check-value"), deployed.proof[0].command),
     )
     claim = Text("tune.library-log-claim", current=current, wanted=_WARNINGS, why=why)

@@ -22,15 +22,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bot.hami.fit.allocated_totals import Share
-from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.gpu_usage import IDLE_S, ContainerUse, MeasuredHolding
 from bot.hami.nodes.cards import CardState
 from bot.hami.pods.request_parsing import pod_request
 from bot.hami.vendors import FIRST
+from bot.hami.version import NEWEST_READ
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time
-from bot.report import Evidence, Gap, step
+from bot.report import Evidence, Gap, act, step
 from bot.texts import Text, in_english
 from playbooks import quotes
 from playbooks.gather.past_days import TOLERATED, CoreUse
@@ -236,7 +236,7 @@ def core_policy(scene: TuneScene) -> list[Advice]:
         return [kept("core-policy", current, why)]
     value = f"devices.nvidia.gpuCorePolicy={_STRICT}"
     actions = (
-        step(Text("tune.set", value=value, risk=Text("tune.core-policy-risk")), ""),
+        act(Text("tune.set", value=value, risk=Text("tune.core-policy-risk"))),
         step(Text("tune.check-again"), command("tune")),
     )
     claim = Text("tune.core-policy-claim", current=current, wanted=_STRICT, why=why)
@@ -305,7 +305,7 @@ def policies(scene: TuneScene) -> list[Advice]:
     wanted = f"{now[_NODES]}/{_PACKED}"
     value = f"scheduler.defaultSchedulerPolicy.gpuSchedulerPolicy={_PACKED}"
     actions = (
-        step(Text("tune.set", value=value, risk=Text("tune.policies-risk")), ""),
+        act(Text("tune.set", value=value, risk=Text("tune.policies-risk"))),
         step(Text("tune.policies-check"), command("gpus", "--node", found.node.name)),
     )
     row = AdviceRow("scheduling-policy", "raise", "", current, wanted, why)

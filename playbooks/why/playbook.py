@@ -18,7 +18,7 @@ from bot.hami.pods.request_parsing import DeviceConfig, extended_resources, gpus
 from bot.kube.cluster import Cluster
 from bot.kube.models import Pod
 from bot.kube.times import format_time
-from bot.report import FirstNames, Gap, Report, Sheet, Subject, Table, gap, new_report
+from bot.report import Finding, FirstNames, Gap, Report, Sheet, Subject, Table, gap, new_report
 from bot.texts import Prose, Text, in_english
 from playbooks.gather.node_side import events_of
 from playbooks.gather.pods import gather_absent_pod, gather_placed_pod, gather_waiting_pod
@@ -60,6 +60,8 @@ class OwnedRow(NamedTuple):
 ROLES = Sheet("roles", OwnedRow, names={"gpus_each": "GPUs each"})
 CANDIDATES = Sheet("candidate nodes", CandidateRow, names={"number": "count"})
 _MAX_ROWS = 50
+_BY_ITS_MEMORY = ("scheduler-ledger-stale", "registration-ignored", "node-unfit-pod")
+"""Codes of findings that HAMi's scheduler refuses nodes by what it remembers, and not by what the objects say."""
 _OF_MEMORY = ("scheduler-ledger-stale", "registration-ignored", "waiting-for-retry")
 """Codes of findings that the scheduler's own figures would prove or refute."""
 
@@ -132,7 +134,7 @@ def diagnose(snapshot: Snapshot) -> Report:
     match scene:
         case PodScene():
             judged = judge(scene)
-            findings, tables = judged.findings, _tables(scene) if judged.of_nodes else []
+            findings, tables = judged.findings, _tables(scene, judged.findings[0]) if judged.of_nodes else []
             gaps += _unread(scene, judged, snapshot.undecodable)
         case PlacedScene():
             findings = run(PLACED, scene).findings
@@ -192,14 +194,18 @@ def _roles(wanted: SubjectRequest, found: FoundPod, config: DeviceConfig) -> Tab
     )
 
 
-def _tables(scene: PodScene) -> list[Table]:
-    """The candidates by reason, HAMi's verdict as our fit gives it."""
+def _tables(scene: PodScene, first: Finding) -> list[Table]:
+    """The candidates by reason, HAMi's verdict as our fit gives it; what it refuses by what it keeps does not fit."""
+    kept_out = set(first.scope.nodes) if first.code in _BY_ITS_MEMORY else set[str]()
     judged = scene.request.containers and not other_vendors(scene)
     grouped: dict[tuple[str, Prose], list[str]] = defaultdict(list)
     for verdict, names in scene.by_verdict if judged else ():
         word = "fit" if verdict.fits else "unfit" if verdict.fits is False else "unknown"
-        grouped[word, verdict.said or verdict.unknown] += names
-    rows = sorted(grouped.items(), key=lambda item: (item[0][0], -len(item[1]), in_english(item[0][1])))
+        kept = [name for name in names if verdict.fits and name in kept_out]
+        grouped[word, verdict.said or verdict.unknown] += [name for name in names if name not in kept]
+        grouped["refused", Text("scheduler-ledger-stale.refused-still")] += kept
+    held = ((key, names) for key, names in grouped.items() if names)
+    rows = sorted(held, key=lambda item: (item[0][0], -len(item[1]), in_english(item[0][1])))
     shown = (CandidateRow(*key, len(names), FirstNames(sorted(names))) for key, names in rows[:_MAX_ROWS])
     return [CANDIDATES.table(shown)] if rows else []
 

@@ -10,7 +10,6 @@ import msgspec
 from bot.hami.fit.cluster_view import ClusterFacts, View
 from bot.hami.fit.filter import judge
 from bot.hami.fit.verdicts import NodeCards
-from bot.hami.fit.version_differences import rules_of
 from bot.hami.nodes.cards import Card, CardState, MigPlacement, MigProfile
 from bot.hami.nodes.registration import Registration, Unreadable, read_registration
 from bot.hami.pods.pod_request import UNSET_PERCENTAGE, WHOLE_CARD, Constraints, ContainerRequest, PodRequest
@@ -18,7 +17,7 @@ from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import DEFAULTS, vendor_of_register_key
 from bot.hami.vendors import FIRST as NVIDIA
 from bot.hami.vendors.vendor import Device
-from bot.hami.version import Version
+from bot.hami.version import Version, rules_of
 from bot.kube.models import Container, Node, Pod, ResourceQuota
 from bot.texts import in_english
 

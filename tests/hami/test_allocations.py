@@ -2,8 +2,7 @@
 
 import pytest
 
-from bot.hami.pods.allocations import Allocation, decode_allocations, is_finished, reserved_node
-from bot.kube.models import ObjectMeta
+from bot.hami.pods.allocations import Allocation, decode_allocations, is_finished
 from tests.hami.build import V25, V26, V27, V28, V29, V210, VERSIONS, pod
 
 A, B = Allocation("GPU-a", 3000, 10), Allocation("GPU-b", 5000, 0)
@@ -56,11 +55,6 @@ def test_the_mig_suffix_is_a_part_of_the_uuid_only_before_2_10():
     for version in (V25, V26, V27, V28, V29):
         assert decode_allocations(text, version) == ((Allocation("GPU-279abf3a", 10240, 14),),)
     assert decode_allocations(text, V210) == ((Allocation("GPU-279abf3a[0-0]", 10240, 14),),)
-
-
-def test_a_pod_counts_against_the_node_it_is_annotated_with():
-    assert reserved_node(ObjectMeta(annotations={"hami.io/vgpu-node": "n1"})) == "n1"
-    assert reserved_node(ObjectMeta(labels={"hami.io/vgpu-node": "n1"})) == ""
 
 
 @pytest.mark.parametrize(

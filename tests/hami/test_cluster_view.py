@@ -1,5 +1,7 @@
 """One cluster as one version sees it."""
 
+from msgspec import structs
+
 from bot.hami.fit.cluster_view import versions_to_try
 from bot.hami.nodes.registration import Unregistered
 from bot.kube.models import Node
@@ -16,7 +18,7 @@ def judged(cluster, name="n1", pod=None, **more):
 
 
 def test_a_pod_that_asks_for_nothing_fits_everywhere():
-    nothing = request()._replace(containers=())
+    nothing = structs.replace(request(), containers=())
     assert judged(view([node("cpu")], None, None), "cpu", nothing) == "fit"
 
 

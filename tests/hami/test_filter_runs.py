@@ -195,6 +195,12 @@ def test_an_init_container_that_does_not_fit_is_no_second_verdict():
     assert run.nodes_by_code() == {"CardCordoned": ["n1"]}
 
 
+def test_2_4_and_2_5_say_no_reason():
+    begin = 'scheduler.go:1] "begin schedule filter" pod="wl" uuid="u" namespace="ml"'
+    *_, run = rebuild(lines(unfit("n9"), begin, 'score.go:1] "calcScore:node not fit pod" pod="ml/wl" node="n1"'))
+    assert [(verdict.node, verdict.reason) for verdict in run.refused] == [("n1", "")]
+
+
 def test_lines_before_the_first_start_are_a_run_only_when_they_are_of_one():
     webhook = "webhook.go:1] Processing admission hook for pod ml/wl, UID: "
     assert rebuild(lines(webhook)) == []

@@ -1,10 +1,10 @@
 """What one container takes and the next one sees: the order of cards, NUMA, topology, several containers."""
 
 import pytest
+from msgspec import structs
 
 from bot.hami.fit.filter import Weights, read_weights, score, sort_cards
-from bot.hami.fit.version_differences import rules_of
-from bot.hami.version import Version
+from bot.hami.version import Version, rules_of
 from tests.hami.build import V25, V26, V27, V28, V29, V210, VERSIONS, card, request, state, verdict, wants
 
 UNUSED = [card("n0-a"), card("n0-b"), card("n1-a", numa=1), card("n1-b", numa=1)]
@@ -300,6 +300,6 @@ def test_the_choice_among_many_cards_is_only_made_when_a_later_container_depends
 
 
 def test_rules_of_a_newer_version_are_those_of_the_newest_read_but_for_its_notes_on_quotas():
-    assert rules_of(Version(3, 0)) == rules_of(V210)._replace(merges_quotas=True)
+    assert rules_of(Version(3, 0)) == structs.replace(rules_of(V210), merges_quotas=True)
     assert not rules_of(V25).explains
     assert rules_of(V26).explains

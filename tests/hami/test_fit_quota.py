@@ -1,5 +1,6 @@
 """The namespace's limits.* quota, as each version holds a pod against it."""
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -129,7 +130,7 @@ def test_2_10_compares_card_by_card():
 
 def judged(quotas, *, pods=(), asks=1000, version: Version = V210, config=None, namespace="ml"):
     cluster = view([gpu_node("n1", card())], pods, quotas, version, config=config or DeviceConfig())
-    said = cluster.judge("n1", request(wants(memory=asks))._replace(namespace=namespace))
+    said = cluster.judge("n1", msgspec.structs.replace(request(wants(memory=asks)), namespace=namespace))
     return in_english(said.unknown) or said.text() or "fit"
 
 
@@ -212,6 +213,6 @@ def test_namespaces_that_share_a_verdict_get_the_one_that_each_would_get_alone(
     together = view(nodes, held, quotas, version)
     count, memory, cores = asked
     for name in names:
-        one = request(wants(count, memory, cores=cores), policy=policy or None)._replace(namespace=name)
+        one = msgspec.structs.replace(request(wants(count, memory, cores=cores), policy=policy or None), namespace=name)
         alone = view(nodes, held, quotas, version)
         assert together.judge_each(["n1", "n2"], one) == alone.judge_each(["n1", "n2"], one)

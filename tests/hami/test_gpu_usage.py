@@ -43,14 +43,18 @@ def test_with_both_names_the_newest_is_quoted() -> None:
     assert use.used.line == f"hami_vgpu_memory_used_bytes{NEW}6.591978976e+09"
 
 
-def test_labels_that_prometheus_moved_aside_name_the_container() -> None:
-    moved = (
-        'hami_vgpu_memory_used_bytes{container="monitor",device_uuid="GPU-7d",exported_container="main",'
-        'exported_namespace="serving",exported_pod="infer-8",namespace="hami-system",pod="hami-device-plugin-x"} 5\n'
-    )
-    assert [(use.namespace, use.pod, use.container) for use in used(moved).containers] == [
-        ("serving", "infer-8", "main")
-    ]
+@pytest.mark.parametrize(
+    "sample",
+    [
+        'hami_vgpu_memory_used_bytes{device_uuid="GPU-1",exported_container="main",exported_namespace="ml",exported_pod="a",',
+        'vGPU_device_memory_usage_in_bytes{podnamespace="ml",podname="a",ctrname="main",deviceuuid="GPU-1",',
+    ],
+    ids=["moved aside", "names of their own"],
+)
+def test_the_labels_that_prometheus_adds_of_the_monitor_name_no_container(sample: str) -> None:
+    added = 'namespace="hami-system",pod="hami-device-plugin-x",container="vgpu-monitor"} 1\n'
+    (use,) = used(sample + added).containers
+    assert (use.namespace, use.pod, use.container) == ("ml", "a", "main")
 
 
 @pytest.mark.parametrize("value", ["NaN", "nan", "much"])
@@ -78,12 +82,3 @@ def test_quotes_and_newlines_in_labels_are_what_they_stand_for() -> None:
     (use,) = used(text).containers
     assert use.pod == 'a"b\\c\nd'
     assert figures(use)[0] == 5.0
-
-
-def test_a_pod_is_the_one_that_was_measured_although_prometheus_adds_the_monitors_own_labels() -> None:
-    text = (
-        'vGPU_device_memory_usage_in_bytes{podnamespace="ml",podname="a",ctrname="main",deviceuuid="GPU-1",'
-        'namespace="hami-system",pod="hami-device-plugin-x",container="vgpu-monitor"} 1\n'
-    )
-    (use,) = read_usage(read_samples(text, NAMES)).containers
-    assert (use.namespace, use.pod, use.container) == ("ml", "a", "main")

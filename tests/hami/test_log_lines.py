@@ -4,24 +4,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.hami.scheduler_logs.log_lines import last_refusals, lines_about, parse_line, pod_key_of
+from bot.hami.scheduler_logs.log_lines import lines_about, parse_line, pod_key_of
 from tests.hami.build import NOW
 
 HEAD = "I1121 04:59:58.123456   15866 "
-UNFIT = 'score.go:222] "NodeUnfitPod" pod="ml/wl-1" node="{node}" reason="{reason}"'
-START = 'scheduler.go:533] "Starting schedule filter process" pod="{pod}" uuid="c3" namespaces="ml"'
 
 
 def line(text, head=HEAD):
     return parse_line(head + text, NOW)
-
-
-def start(pod="wl-1"):
-    return HEAD + START.format(pod=pod).replace("namespaces", "namespace")
-
-
-def unfit(node, reason="", pod="ml/wl-1"):
-    return (HEAD + UNFIT.format(node=node, reason=reason)).replace("ml/wl-1", pod)
 
 
 def about(*raws):
@@ -140,54 +130,6 @@ def test_a_name_that_only_resembles_is_another_pod(other):
 def test_a_pod_named_only_in_another_value_is_not_meant():
     assert about(HEAD + 'a.go:1] "x" pod="ml/other" message="pod=\\"ml/wl-1\\" ml/wl-1"') == []
     assert about(HEAD + "a.go:1] text about ml/wl-1") == []
-
-
-# ------------------------------------------------------------------ the last filter run
-
-
-def test_the_last_run_s_verdicts_by_node():
-    lines = about(
-        start(),
-        unfit("gpu-2", "1/1 CardNotHealth"),
-        start(),
-        unfit("gpu-2", "2/2 CardInsufficientMemory"),
-        unfit("gpu-1", "NodeInsufficientDevice"),
-    )
-    assert [(refusal.node, refusal.reason) for refusal in last_refusals(lines)] == [
-        ("gpu-1", "NodeInsufficientDevice"),
-        ("gpu-2", "2/2 CardInsufficientMemory"),
-    ]
-
-
-def test_pods_that_interleave_do_not_mix():
-    lines = about(
-        start(),
-        unfit("gpu-1", "1/1 CardCordoned"),
-        start("wl-10"),
-        unfit("gpu-9", "9/9 CardCordoned", pod="ml/wl-10"),
-        unfit("gpu-2", "2/2 CardCordoned"),
-    )
-    assert [refusal.node for refusal in last_refusals(lines)] == ["gpu-1", "gpu-2"]
-
-
-def test_a_run_that_refused_nothing_leaves_no_refusals_of_the_run_before():
-    assert last_refusals(about(start(), unfit("gpu-1"), start())) == []
-    assert last_refusals([]) == []
-
-
-def test_2_4_and_2_5_say_no_reason():
-    old_start = HEAD + 'scheduler.go:1] "begin schedule filter" pod="wl-1" uuid="u" namespace="ml"'
-    refused = HEAD + 'score.go:1] "calcScore:node not fit pod" pod="ml/wl-1" node="gpu-1"'
-    assert [(refusal.node, refusal.reason) for refusal in last_refusals(about(unfit("gpu-9"), old_start, refused))] == [
-        ("gpu-1", "")
-    ]
-
-
-def test_an_init_container_that_does_not_fit_refuses_the_node():
-    refused = 'score.go:1] "Init container does not fit" pod="ml/wl-1" node="gpu-1" at=0 reason="1/1 CardCordoned"'
-    assert [(refusal.node, refusal.reason) for refusal in last_refusals(about(start(), HEAD + refused))] == [
-        ("gpu-1", "1/1 CardCordoned")
-    ]
 
 
 def test_a_megabyte_of_words_is_read_at_once():

@@ -5,10 +5,9 @@ import json
 import pytest
 
 from bot.hami.fit.allocated_totals import Holding, Share
-from bot.hami.fit.mig import MigReservation, choose, read_mig_allocations
 from bot.hami.fit.node_cache import take_stock
-from bot.hami.fit.version_differences import rules_of
-from bot.hami.nodes.cards import MigPlacement, MigProfile
+from bot.hami.nodes.cards import MigPlacement, MigProfile, MigReservation, choose_profile, read_mig_allocations
+from bot.hami.version import rules_of
 from tests.hami.build import A30, V27, V28, V29, V210, card, mig_card, request, state, verdict, wants
 
 
@@ -34,7 +33,7 @@ def at(start: int, size: int) -> MigPlacement:
     ],
 )
 def test_the_smallest_sufficient_profile_with_a_free_place_is_chosen(memory, occupied, profile, start):
-    choice = choose(A30, memory, occupied)
+    choice = choose_profile(A30, memory, occupied)
     assert (choice and (choice.profile.name, choice.placement.start)) == (profile and (profile, start))
 
 
@@ -43,20 +42,20 @@ def test_the_smallest_sufficient_profile_with_a_free_place_is_chosen(memory, occ
 )
 def test_only_names_that_begin_with_1g_or_3g_are_placed_from_the_end(name, start):
     profile = MigProfile(name, 100, 1, 1, (at(2, 1), at(0, 1), at(6, 1)))
-    assert choose([profile], 1, []).placement.start == start  # type: ignore[union-attr]
+    assert choose_profile([profile], 1, []).placement.start == start  # type: ignore[union-attr]
 
 
 def test_profiles_are_tried_by_memory_then_slices_whatever_their_order():
     larger = MigProfile("b", 200, 1, 1, (at(0, 1),))
     wide = MigProfile("wide", 100, 1, 2, (at(1, 1),))
     narrow = MigProfile("narrow", 100, 1, 1, (at(2, 1),))
-    assert choose([larger, wide, narrow], 1, []).profile is narrow  # type: ignore[union-attr]
-    assert choose([larger, wide, narrow], 1, [at(2, 1)]).profile is wide  # type: ignore[union-attr]
-    assert choose([larger, wide, narrow], 1, [at(1, 2)]).profile is larger  # type: ignore[union-attr]
+    assert choose_profile([larger, wide, narrow], 1, []).profile is narrow  # type: ignore[union-attr]
+    assert choose_profile([larger, wide, narrow], 1, [at(2, 1)]).profile is wide  # type: ignore[union-attr]
+    assert choose_profile([larger, wide, narrow], 1, [at(1, 2)]).profile is larger  # type: ignore[union-attr]
 
 
 def test_a_profile_without_places_is_never_chosen():
-    assert choose([MigProfile("1g", 100, 1, 1, None)], 1, []) is None
+    assert choose_profile([MigProfile("1g", 100, 1, 1, None)], 1, []) is None
 
 
 # ------------------------------------------------------------------ in a filter run

@@ -88,13 +88,13 @@ def test_nodes_of_equal_cards_are_judged_once_and_named_each():
     cluster = view([gpu_node(name, card(f"{name}-0")) for name in NAMES])
     assert cluster.unlike(NAMES, request()) == ["n1"]
     assert list(cluster.judge_each(NAMES, request())) == list(NAMES)
-    assert len({stock.shape for stock in cluster.seen(NAMES)}) == 1
+    assert len({stock.shape for stock in cluster.stocks_of(NAMES)}) == 1
 
 
 def test_what_is_used_makes_nodes_differ_and_leaves_their_shape():
     cluster = view([gpu_node(name, card(f"{name}-0")) for name in NAMES], [holder("h", "n2", "n2-0,NVIDIA,100,0:;")])
     assert cluster.unlike(NAMES, request()) == ["n1", "n2"]
-    assert len({stock.shape for stock in cluster.seen(NAMES)}) == 1
+    assert len({stock.shape for stock in cluster.stocks_of(NAMES)}) == 1
 
 
 def test_a_node_that_is_offered_again_is_judged_again():

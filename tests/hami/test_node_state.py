@@ -85,19 +85,8 @@ def test_up_to_2_7_the_handshake_decides(version):
 
 
 @pytest.mark.parametrize("version", IN_JSON)
-def test_from_2_8_an_old_handshake_is_no_fault_while_kubelet_offers_cards(version):
-    for handshake in ("Requesting_2026-01-01 00:00:00", "Deleted_2026-01-01 00:00:00", "x"):
-        assert why(version, node_handshake=handshake) == "registered"
-
-
-@pytest.mark.parametrize("version", IN_JSON)
 def test_from_2_8_a_node_without_allocatable_cards_and_an_old_request_is_never_taken_in(version):
     assert why(version, allocatable=0, node_handshake="Requesting_2026-11-20 01:02:03") == "no-allocatable"
-
-
-def test_2_8_takes_in_no_node_without_allocatable_cards_at_all():
-    assert why(V28, allocatable=0) == "no-allocatable"
-    assert why(V28, allocatable=0, node_handshake="1763701100") == "no-allocatable"
 
 
 @pytest.mark.parametrize("version", [V29, V210])

@@ -3,23 +3,21 @@
 import json
 from collections.abc import Callable
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
-from bot.hami.fit.advice import PlacementChange, smallest_changes
 from bot.hami.fit.filter import judge, read_weights
-from bot.hami.fit.mig import read_mig_allocations
 from bot.hami.fit.verdicts import ALLOCATED_INSUFFICIENT, NodeCards, Verdict
-from bot.hami.fit.version_differences import rules_of
-from bot.hami.nodes.cards import CardState
+from bot.hami.nodes.cards import CardState, read_mig_allocations
 from bot.hami.nodes.node_lock import lock_complaint, parse_lock
 from bot.hami.nodes.registration import judge_by_guides, parse_handshake
 from bot.hami.pods.allocations import decode_allocations
-from bot.hami.pods.pod_request import UNSET_PERCENTAGE, PodRequest
+from bot.hami.pods.pod_request import PodRequest
 from bot.hami.pods.request_parsing import read_device_config
-from bot.hami.scheduler_logs.log_lines import last_refusals, lines_about, parse_line
+from bot.hami.scheduler_logs.filter_runs import rebuild
+from bot.hami.scheduler_logs.log_lines import lines_about, parse_line
 from bot.hami.scheduler_logs.scheduling_events import (
     REASONS,
     chosen_node,
@@ -32,23 +30,18 @@ from bot.hami.scheduler_logs.scheduling_events import (
 )
 from bot.hami.vendors import vendor_of_register_key
 from bot.hami.vendors.nvidia import read_link_scores
-from bot.hami.version import parse_version
-from bot.kube.models import Pod
+from bot.hami.version import parse_version, rules_of
 from tests.hami.build import (
     NOW,
     V28,
-    V29,
     V210,
     VERSIONS,
     card,
-    gpu_node,
-    holder,
     mig_card,
     register_json,
     registered_under,
     request,
     state,
-    view,
     wants,
 )
 from tests.sampling import examples
@@ -109,7 +102,7 @@ PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
         lambda text: (
             parse_line(text, NOW),
             parse_line(HEAD + text, NOW),
-            last_refusals(lines_about([HEAD + text], "ml", "wl", NOW)),
+            rebuild(lines_about([HEAD + text], "ml", "wl", NOW)),
         ),
         (
             HEAD + '"NodeUnfitPod" pod="ml/wl" node="n" reason="1/1 CardCordoned" card request={"Nums":1}',
@@ -316,7 +309,7 @@ def test_one_container_s_verdict_does_not_depend_on_the_order_of_the_cards(cards
 @settings(max_examples=examples(100), deadline=None)
 @given(nodes, single, versions)
 def test_asking_for_fewer_cards_fits_too(cards, pod, version):
-    fewer = pod._replace(containers=(msgspec.structs.replace(pod.containers[0], count=1),))
+    fewer = structs.replace(pod, containers=(structs.replace(pod.containers[0], count=1),))
     assert not fit_of(cards, pod, version).fits or fit_of(cards, fewer, version).fits
 
 
@@ -327,65 +320,11 @@ def test_judging_changes_nothing(cards, pod, other, version):
         return [(card.card.uuid, card.slots, card.memory_mib, card.cores, card.placements) for card in cards]
 
     before = figures()
-    both = pod._replace(containers=pod.containers + other.containers)
-    for asked in (pod, both, both._replace(constraints=both.constraints._replace(numa_bind=True))):
+    both = structs.replace(pod, containers=pod.containers + other.containers)
+    for asked in (
+        pod,
+        both,
+        structs.replace(both, constraints=structs.replace(both.constraints, numa_bind=True)),
+    ):
         fit_of(cards, asked, version)
         assert figures() == before
-
-
-# ------------------------------------------------------------------ advice
-
-
-@st.composite
-def clusters(draw: st.DrawFn) -> tuple[list[list[object]], list[Pod]]:
-    """Up to three nodes of up to three cards, and holders of some of them."""
-    layout = [[draw(cards) for _ in range(draw(st.integers(1, 3)))] for _ in range(draw(st.integers(1, 3)))]
-    pods = [
-        holder(
-            f"h{i}",
-            f"n{(at := draw(st.integers(0, len(layout) - 1)))}",
-            f"{draw(st.sampled_from(layout[at])).uuid},NVIDIA,{draw(st.sampled_from([100, 900]))},"
-            f"{draw(st.sampled_from([0, 60]))}:;",
-        )
-        for i in range(draw(st.integers(0, 6)))
-    ]
-    return [list(given) for given in layout], pods
-
-
-def applied(change: PlacementChange, pod: PodRequest) -> PodRequest:
-    wanted, asked = pod.constraints, pod.containers[0]
-    constraints = {
-        "drop-uuid": wanted._replace(use_uuid=None, no_use_uuid=None),
-        "drop-type": wanted._replace(use_type=None, no_use_type=None),
-        "drop-mode": wanted._replace(mode=None),
-        "drop-numa": wanted._replace(numa_bind=False),
-    }.get(change.what, wanted)
-    fields = {
-        "memory": {"memory_mib": change.amount, "percentage": UNSET_PERCENTAGE},
-        "share": {"memory_mib": change.amount, "percentage": UNSET_PERCENTAGE, "cores": 0},
-        "count": {"count": change.amount},
-        "cores": {"cores": change.amount},
-    }.get(change.what, {})
-    return pod._replace(containers=(msgspec.structs.replace(asked, **fields),), constraints=constraints)
-
-
-@settings(max_examples=examples(80), deadline=None)
-@given(clusters(), single, st.booleans(), st.sampled_from([V29, V210]))
-def test_every_change_that_is_proposed_fits_when_it_is_made(cluster, pod, numa_bind, version):
-    layout, pods = cluster
-    pod = pod._replace(constraints=pod.constraints._replace(numa_bind=numa_bind))
-    machines = [gpu_node(f"n{i}", *given) for i, given in enumerate(layout)]
-    names = [machine.name for machine in machines]
-    now = view(machines, pods, version=version)
-    if any(now.judge(name, pod).fits for name in names):
-        return
-    asked = pod.containers[0]
-    for change in smallest_changes(now, names, pod):
-        assert change.amount < {
-            "memory": asked.memory_mib or 10**9,
-            "share": 10**9,
-            "count": asked.count,
-            "cores": asked.cores,
-        }.get(change.what, 1)
-        left = [pod for pod in pods if f"{pod.namespace}/{pod.name}" != change.pod]
-        assert view(machines, left, version=version).judge(change.node, applied(change, pod)).fits, change

@@ -4,11 +4,10 @@ import json
 
 import pytest
 
-from bot.hami.nodes.cards import Card, MigPlacement, MigProfile
+from bot.hami.nodes.cards import Card, MigProfile
 from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration, Unreadable
 from bot.hami.vendors import FIRST as NVIDIA
-from bot.hami.vendors import vendor_of_register_key
 from tests.hami.build import A30, card, mig_card, node, register_json, registered_under
 
 KEY = "hami.io/node-nvidia-register"
@@ -135,10 +134,6 @@ def test_a_registration_without_cards_says_so(text):
     assert why(text) == "no device in it"
 
 
-def test_no_register_key_no_registration():
-    assert vendor_of_register_key("hami.io/node-handshake") is None
-
-
 def test_the_encoding_is_told():
     assert registered_under(KEY, JSON).encoding == "json"  # type: ignore[union-attr]
     assert registered_under(KEY, NINE).encoding == "text"  # type: ignore[union-attr]
@@ -232,13 +227,6 @@ def test_an_absurd_capacity_makes_no_absurd_list():
 def test_a_node_without_anything_registers_nothing():
     assert read_registrations(node()) == []
     assert read_registrations(node("n", {KEY: ""})) == [Unreadable(NVIDIA.names, "NVIDIA", KEY, "empty")]
-
-
-def test_a_megabyte_of_cards_is_read():
-    many = register_json(*(card(f"GPU-{i:06}") for i in range(8000)))
-    assert len(many) > 1_000_000
-    assert len(cards(many)) == 8000
-    assert MigPlacement() == MigPlacement(0, 0)
 
 
 def test_cards_of_one_type_share_its_text_whatever_node_registers_them():

@@ -8,11 +8,10 @@ import pytest
 from bot.hami.fit.advice import smaller_requests
 from bot.hami.fit.filter import judge
 from bot.hami.fit.verdicts import FITS, NodeCards
-from bot.hami.fit.version_differences import rules_of
 from bot.hami.nodes.cards import CardState
-from bot.hami.pods.pod_request import PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig, pod_request
 from bot.hami.vendors import VENDORS
+from bot.hami.version import rules_of
 from bot.kube.models import ResourceQuota
 from playbooks.quotes import of_card
 from tests.hami.build import V210, card, node, pod, quota, view
@@ -108,9 +107,7 @@ def test_an_unused_card_of_every_vendor_bears_the_least_that_a_pod_can_ask(vendo
     profiles = (("6g.48gb", 0),) if vendor.names.word == "Enflame" else ()
     cores = 3 if vendor.names.word == "AWSNeuron" else 100
     unused = CardState(card(type=vendor.names.word, slots=2, cores=cores, memory_mib=98304, mode="", custom=profiles))
-    container, constraints = vendor.least(unused, vendor.names.word)
-    asked = PodRequest("ml", "p", "", (msgspec.structs.replace(container, vendor=vendor.names.word),), constraints)
-    assert judge(NodeCards([unused]), asked, rules_of(V210)) == FITS
+    assert judge(NodeCards([unused]), vendor.least(unused, vendor.names.word), rules_of(V210)) == FITS
     assert 0 < max(vendor.slices(unused)) <= 98304
 
 

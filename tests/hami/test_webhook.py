@@ -104,10 +104,6 @@ def test_2_7_and_2_8_leave_a_pod_alone_that_names_hami_s_scheduler(version, adde
     assert ("nvidia.com/gpu" in shape(pod)["containers"][0]["limits"]) == added
 
 
-def test_a_pod_that_asks_for_no_device_keeps_its_scheduler():
-    assert made({"hygon.com/dcumem": 4000}).spec.scheduler_name == ""
-
-
 def test_several_devices_with_a_part_of_memory_are_refused_in_each_version_s_words():
     asked = {"huawei.com/Ascend910B3": 2, "huawei.com/Ascend910B3-memory": 16384}
     assert made(asked).words == "vNPU not supported for multiple devices"

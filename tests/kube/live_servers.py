@@ -51,14 +51,19 @@ def pod(name: str, namespace: str = "ml") -> dict[str, Any]:
     return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
 
 
-def write_kubeconfig(folder: Path, server: str, **cluster: Any) -> Path:
-    file = folder / "kubeconfig"
-    context = {"cluster": "lab", "user": "me"}
+UNUSED = "https://127.0.0.1:1"
+
+
+def write_kubeconfig(
+    folder: Path, server: str = UNUSED, *, user: Any = None, name: str = "lab", **cluster: Any
+) -> Path:
+    """A kubeconfig of one context `name`, for that server and user (None: the token `t`)."""
+    file = folder / ("kubeconfig" if name == "lab" else f"{name}.kubeconfig")
     content = {
-        "clusters": [{"name": "lab", "cluster": {"server": server, **cluster}}],
-        "users": [{"name": "me", "user": {"token": "t"}}],
-        "contexts": [{"name": "lab", "context": context}],
-        "current-context": "lab",
+        "clusters": [{"name": name, "cluster": {"server": server, **cluster}}],
+        "users": [{"name": "me", "user": {"token": "t"} if user is None else user}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": "me", "namespace": "ml"}}],
+        "current-context": name,
     }
     file.write_text(yaml.safe_dump(content))
     return file

@@ -36,13 +36,6 @@ async def test_a_watch_that_always_breaks_off_after_two_events_gets_on(tmp_path)
         assert here.requests("list") == 1
 
 
-async def test_events_told_twice_count_once(tmp_path):
-    async with lab(tmp_path, Fault(NODES_PATH, "repeat")) as here:
-        await here.begun()
-        await here.tells("new")
-        assert await here.names() == [*THREE, "new"]
-
-
 async def test_a_410_within_the_stream_leads_to_a_new_list(tmp_path):
     async with lab(tmp_path, Fault(NODES_PATH, "gone", events=1, times=2)) as here:
         await here.names()

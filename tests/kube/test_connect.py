@@ -21,21 +21,9 @@ from bot.kube.cluster import LogWanted, PodGet
 from bot.kube.models import NODES
 from bot.texts import in_english
 from sandbox.apiserver import ApiServer
+from tests.kube.live_servers import UNUSED, write_kubeconfig
 
 NODE = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "gpu-1"}}
-UNUSED = "https://127.0.0.1:1"
-
-
-def kubeconfig(folder: Path, server: str = UNUSED, *, user: Any = None, name: str = "lab", **cluster: Any) -> Path:
-    content = {
-        "clusters": [{"name": name, "cluster": {"server": server, **cluster}}],
-        "users": [{"name": "me", "user": {"token": "t"} if user is None else user}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": "me", "namespace": "ml"}}],
-        "current-context": name,
-    }
-    file = folder / f"{name}.kubeconfig"
-    file.write_text(yaml.safe_dump(content))
-    return file
 
 
 def exec_plugin(folder: Path, script: str) -> dict[str, Any]:
@@ -61,7 +49,7 @@ def failure_of(file: Path, context: str = "") -> SourceError:
 
 
 async def test_a_cluster_is_named_after_its_context_and_knows_the_contexts_namespace(tmp_path):
-    async with await open_cluster(kubeconfig=kubeconfig(tmp_path)) as cluster:
+    async with await open_cluster(kubeconfig=write_kubeconfig(tmp_path)) as cluster:
         assert (cluster.name, cluster.namespace) == ("lab", "ml")
 
 
@@ -93,7 +81,7 @@ def opened_by_default(environment: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.process
 def test_kubeconfig_may_list_several_files_and_the_parts_of_the_client_that_nobody_uses_are_not_loaded(tmp_path):
-    files = [tmp_path / "missing", kubeconfig(tmp_path, name="first"), kubeconfig(tmp_path, name="second")]
+    files = [tmp_path / "missing", write_kubeconfig(tmp_path, name="first"), write_kubeconfig(tmp_path, name="second")]
     found = opened_by_default({"KUBECONFIG": os.pathsep.join(map(str, files))})
     assert found == {"name": "first", "modules": []}  # as kubectl: the first file that sets a value
 
@@ -152,7 +140,7 @@ async def test_every_request_says_whom_the_kubeconfig_acts_as(tmp_path):
     user = {"token": "t", **acting, "as-user-extra": {"Acme/Team": ["ml", "infra"]}}
     objects = {"nodes": [NODE], "pods": [POD], "deployments.apps": [DEPLOYMENT]}
     async with ApiServer(objects, token="t") as server:
-        await everything_asked(kubeconfig(tmp_path, server.url, user=user))
+        await everything_asked(write_kubeconfig(tmp_path, server.url, user=user))
         requests = server.requests
     assert {request.method for request in requests} == {"GET", "PATCH", "POST"}
     assert len(requests) >= 10
@@ -177,7 +165,7 @@ async def test_every_request_says_whom_the_kubeconfig_acts_as(tmp_path):
     ],
 )
 def test_whom_no_request_could_act_as_is_told(tmp_path, acting, said):
-    assert said in in_english(failure_of(kubeconfig(tmp_path, user={"token": "t", **acting})).message)
+    assert said in in_english(failure_of(write_kubeconfig(tmp_path, user={"token": "t", **acting})).message)
 
 
 async def test_a_plugin_s_path_is_relative_to_the_kubeconfig_as_for_kubectl(tmp_path):
@@ -185,7 +173,7 @@ async def test_a_plugin_s_path_is_relative_to_the_kubeconfig_as_for_kubectl(tmp_
     plugin["exec"]["command"] = "./plugin"
     async with (
         ApiServer({"nodes": [NODE]}) as server,
-        await open_cluster(kubeconfig=kubeconfig(tmp_path, server.url, user=plugin)) as cluster,
+        await open_cluster(kubeconfig=write_kubeconfig(tmp_path, server.url, user=plugin)) as cluster,
     ):
         await cluster.list(NODES)
         assert server.requests[0].headers["Authorization"] == "Bearer from the plugin"
@@ -196,7 +184,7 @@ def test_what_a_plugin_asks_of_a_person_is_on_the_terminal_while_it_waits(tmp_pa
     go_on = tmp_path / "go on"
     os.mkfifo(go_on)
     plugin = exec_plugin(tmp_path, f"echo 'open https://idp.example and enter WXYZ' >&2; read go < '{go_on}'; exit 3")
-    command = [sys.executable, "-m", "bot", "nodes", "--kubeconfig", str(kubeconfig(tmp_path, user=plugin))]
+    command = [sys.executable, "-m", "bot", "nodes", "--kubeconfig", str(write_kubeconfig(tmp_path, user=plugin))]
     ours, theirs = os.openpty()
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs) as process:
         os.close(theirs)
@@ -211,7 +199,7 @@ def test_what_a_plugin_asks_of_a_person_is_on_the_terminal_while_it_waits(tmp_pa
 @pytest.mark.process
 def test_what_a_plugin_says_is_nowhere_when_there_is_no_terminal(tmp_path):
     plugin = exec_plugin(tmp_path, "echo 'enter WXYZ' >&2; exit 3")
-    command = [sys.executable, "-m", "bot", "nodes", "--kubeconfig", str(kubeconfig(tmp_path, user=plugin))]
+    command = [sys.executable, "-m", "bot", "nodes", "--kubeconfig", str(write_kubeconfig(tmp_path, user=plugin))]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert "it ended with exit code 3" in done.stderr
@@ -222,7 +210,7 @@ async def test_a_token_file_that_changes_is_read_again(tmp_path):
     token = tmp_path / "token"
     token.write_text("first\n")
     async with ApiServer({"nodes": [NODE]}, token="first") as server:
-        file = kubeconfig(tmp_path, server.url, user={"tokenFile": "token"})
+        file = write_kubeconfig(tmp_path, server.url, user={"tokenFile": "token"})
         async with await open_cluster(kubeconfig=file) as cluster:
             await cluster.list(NODES)
             server.token = "second"
@@ -243,7 +231,7 @@ async def test_reads_that_meet_an_old_token_together_run_the_plugin_once(tmp_pat
     user = exec_plugin(tmp_path, f"echo run >> {runs}; cat {answer}")
     async with (
         ApiServer({"nodes": [NODE]}, token="first") as server,
-        await open_cluster(kubeconfig=kubeconfig(tmp_path, server.url, user=user)) as cluster,
+        await open_cluster(kubeconfig=write_kubeconfig(tmp_path, server.url, user=user)) as cluster,
     ):
         await cluster.list(NODES)
         server.token = "second"
@@ -255,10 +243,10 @@ async def test_reads_that_meet_an_old_token_together_run_the_plugin_once(tmp_pat
 
 async def test_an_open_cluster_stays_with_its_context_when_the_file_names_another(tmp_path):
     async with ApiServer({"nodes": [NODE]}, token="first") as server:
-        file = kubeconfig(tmp_path, server.url, user={"token": "first"})
+        file = write_kubeconfig(tmp_path, server.url, user={"token": "first"})
         async with await open_cluster(kubeconfig=file) as cluster:
             server.token = "second"
-            content = yaml.safe_load(kubeconfig(tmp_path, server.url, user={"token": "second"}).read_text())
+            content = yaml.safe_load(write_kubeconfig(tmp_path, server.url, user={"token": "second"}).read_text())
             content["clusters"].append({"name": "elsewhere", "cluster": {"server": UNUSED}})
             content["contexts"].append({"name": "elsewhere", "context": {"cluster": "elsewhere", "user": "me"}})
             file.write_text(yaml.safe_dump(content | {"current-context": "elsewhere"}))
@@ -267,9 +255,9 @@ async def test_an_open_cluster_stays_with_its_context_when_the_file_names_anothe
 
 def test_a_plugin_that_fails_is_told_by_its_exit_code_and_its_words_are_not_repeated(tmp_path, caplog):
     user = exec_plugin(tmp_path, "echo 'ERROR: session s3cret has ended' >&2; exit 3")
-    error = failure_of(kubeconfig(tmp_path, user=user))
+    error = failure_of(write_kubeconfig(tmp_path, user=user))
     assert in_english(error.message) == (
-        f"context 'lab' in {tmp_path}/lab.kubeconfig: no credentials from its exec plugin: it ended with exit code 3"
+        f"context 'lab' in {tmp_path}/kubeconfig: no credentials from its exec plugin: it ended with exit code 3"
     )
     assert in_english(error.hint) == "run the plugin by hand: is it installed, on PATH, and logged in?"
     assert "s3cret" not in "".join(traceback.format_exception(error)) + caplog.text
@@ -277,13 +265,13 @@ def test_a_plugin_that_fails_is_told_by_its_exit_code_and_its_words_are_not_repe
 
 async def test_a_plugin_that_floods_stderr_gives_its_credentials_all_the_same(tmp_path):
     user = exec_plugin(tmp_path, f"head -c 500000 /dev/zero >&2; echo '{credential('t')}'")
-    async with await open_cluster(kubeconfig=kubeconfig(tmp_path, user=user)) as cluster:
+    async with await open_cluster(kubeconfig=write_kubeconfig(tmp_path, user=user)) as cluster:
         assert cluster.name == "lab"
 
 
 def test_a_command_line_in_place_of_a_command_is_not_repeated(tmp_path):
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin --password s3cret"}}
-    error = failure_of(kubeconfig(tmp_path, user=user))
+    error = failure_of(write_kubeconfig(tmp_path, user=user))
     assert in_english(error.message).endswith("exec plugin: no-such-plugin: No such file or directory")
     assert "s3cret" not in "".join(traceback.format_exception(error))
 
@@ -319,11 +307,11 @@ def test_a_file_that_is_no_kubeconfig_is_told_in_what(tmp_path, text, said):
     ],
 )
 def test_what_a_kubeconfig_holds_that_cannot_be_used_is_told(tmp_path, server, more, said):
-    assert said in in_english(failure_of(kubeconfig(tmp_path, server, **more)).message)
+    assert said in in_english(failure_of(write_kubeconfig(tmp_path, server, **more)).message)
 
 
 def test_a_context_that_does_not_exist_is_answered_with_those_that_do(tmp_path):
-    file = kubeconfig(tmp_path)
+    file = write_kubeconfig(tmp_path)
     error = failure_of(file, context="prod")
     assert in_english(error.message) == f"{file}: no context 'prod'"
     assert in_english(error.hint) == "contexts there: lab"
@@ -331,21 +319,21 @@ def test_a_context_that_does_not_exist_is_answered_with_those_that_do(tmp_path):
 
 @pytest.mark.parametrize("server", ["https://u:s3cret@127.0.0.1:1", "https://u:s3cret/@127.0.0.1", "https://h:s3cret"])
 def test_an_address_with_a_password_is_told_and_not_repeated(tmp_path, server):
-    error = failure_of(kubeconfig(tmp_path, server))
+    error = failure_of(write_kubeconfig(tmp_path, server))
     assert "server" in in_english(error.message)
     assert "s3cret" not in "".join(traceback.format_exception(error))
 
 
 @pytest.mark.parametrize("token", ["t\ns3cret", "t\x7fs3cret"])
 async def test_a_token_that_no_header_can_have_is_told_and_not_repeated(tmp_path, token):
-    async with await open_cluster(kubeconfig=kubeconfig(tmp_path, user={"token": token})) as cluster:
+    async with await open_cluster(kubeconfig=write_kubeconfig(tmp_path, user={"token": token})) as cluster:
         with pytest.raises(SourceError, match="the token is not one line of text") as caught:
             await cluster.list(NODES)
         assert "s3cret" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_an_authority_that_is_no_certificate_is_told(tmp_path):
-    file = kubeconfig(tmp_path, **{"certificate-authority-data": base64.b64encode(b"no certificate").decode()})
+    file = write_kubeconfig(tmp_path, **{"certificate-authority-data": base64.b64encode(b"no certificate").decode()})
     error = failure_of(file)
     assert in_english(error.message).startswith(f"the certificates of context 'lab' in {file} cannot be loaded:")
     assert in_english(error.hint).endswith("must hold certificates in PEM form")

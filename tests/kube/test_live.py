@@ -186,12 +186,6 @@ def test_a_line_with_any_of_several_words_is_kept_once_and_in_its_place(size):
     assert lines.finish(cut_short=False).lines == ("b1", "a1 b", "a2", "b2", "b3 a")
 
 
-def test_an_empty_needle_keeps_every_line():
-    lines = LineFilter(b"")
-    lines.feed(b"a\nb\n\nc")
-    assert lines.finish(cut_short=False).lines == ("a", "b", "", "c")
-
-
 def test_a_line_without_end_is_dropped_and_the_next_one_is_kept():
     lines = LineFilter(b"a")
     lines.feed(b"first a\n")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from msgspec import structs
 from yarl import URL
 
 from bot.errors import SourceError, Troubled
@@ -47,12 +48,12 @@ def test_through_the_api_server_the_pods_answer_comes_as_it_is(tmp_path: Path) -
 
 
 def test_a_path_that_the_pod_does_not_serve_is_its_own_404(tmp_path: Path) -> None:
-    answer = proxied(tmp_path, lambda cluster: cluster.pod_get(HEAP._replace(path="nothing")))
+    answer = proxied(tmp_path, lambda cluster: cluster.pod_get(structs.replace(HEAP, path="nothing")))
     assert (answer.status, answer.body) == (404, b"404 page not found\n")
 
 
 def test_a_body_over_the_limit_is_cut(tmp_path: Path) -> None:
-    answer = proxied(tmp_path, lambda cluster: cluster.pod_get(HEAP._replace(limit_bytes=100)))
+    answer = proxied(tmp_path, lambda cluster: cluster.pod_get(structs.replace(HEAP, limit_bytes=100)))
     assert (len(answer.body), answer.cut) == (100, True)
 
 
@@ -64,19 +65,23 @@ def test_what_the_api_server_refuses_says_what_to_grant(tmp_path: Path) -> None:
 
 def test_a_port_that_nobody_listens_on_is_told(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="503"):
-        proxied(tmp_path, lambda cluster: cluster.pod_get(HEAP._replace(port=9999)))
+        proxied(tmp_path, lambda cluster: cluster.pod_get(structs.replace(HEAP, port=9999)))
 
 
 def test_a_pod_that_the_api_server_cannot_reach_is_not_the_api_servers_trouble(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as told:
-        proxied(tmp_path, lambda cluster: cluster.pod_get(HEAP._replace(port=9999)))
+        proxied(tmp_path, lambda cluster: cluster.pod_get(structs.replace(HEAP, port=9999)))
     assert not isinstance(told.value, Troubled)
     assert "cannot reach the pod" in in_english(told.value.hint)
 
 
 def test_an_answer_that_does_not_end_in_time_is_given_up(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"not finished within 0\.3 s"):
-        proxied(tmp_path, lambda cluster: cluster.pod_get(HEAP._replace(within_s=0.3)), Fault("/proxy/", "hang"))
+        proxied(
+            tmp_path,
+            lambda cluster: cluster.pod_get(structs.replace(HEAP, within_s=0.3)),
+            Fault("/proxy/", "hang"),
+        )
 
 
 def straight(scheme: str, context: ssl.SSLContext | None, *, trust_any: bool, **changes: Any) -> PodAnswer:
@@ -93,7 +98,7 @@ def straight(scheme: str, context: ssl.SSLContext | None, *, trust_any: bool, **
         app = web.Application()
         app.router.add_get("/debug/pprof/heap", served)
         async with Served(app, tls=context, handler_cancellation=True) as server:
-            wanted = HEAP._replace(scheme=scheme, port=URL(server.url).port or 0, **changes)
+            wanted = structs.replace(HEAP, scheme=scheme, port=URL(server.url).port or 0, **changes)
             return await pod_http.straight("127.0.0.1", wanted, trust_any=trust_any)
 
     return asyncio.run(run())
@@ -121,5 +126,5 @@ def test_a_pod_that_never_answers_is_given_up() -> None:
 
 def test_a_port_of_a_pod_that_nobody_listens_on_is_known_as_such() -> None:
     with pytest.raises(SourceError, match="connection refused") as told:
-        asyncio.run(pod_http.straight("127.0.0.1", HEAP._replace(port=1), trust_any=False))
+        asyncio.run(pod_http.straight("127.0.0.1", structs.replace(HEAP, port=1), trust_any=False))
     assert nobody_listens(told.value)

@@ -3,6 +3,8 @@
 import asyncio
 import json
 
+import pytest
+
 from bot.hami.vendors import ANNOTATIONS
 from bot.kube.models import PODS
 from bot.kube.recording.record import record
@@ -63,10 +65,11 @@ def test_a_recording_about_one_pod_keeps_what_the_scheduler_logs_of_no_pod(tmp_p
     assert again.read(f"{SCHEDULER}/{EXTENDER}.log").decode().splitlines() == list(kept)
 
 
-def test_metrics_are_recorded_from_the_port_that_the_scheduler_was_given(tmp_path):
+@pytest.mark.parametrize(("flags", "port"), [([], 9395), (["--metrics-bind-address=:9500"], 9500)])
+def test_metrics_are_recorded_from_the_port_that_the_scheduler_serves_them_on(tmp_path, flags, port):
     one = of_hami("hami-scheduler-0", "hami-scheduler", EXTENDER)
-    one["spec"]["containers"][0]["args"] = ["scheduler", "--metrics-bind-address=:9500"]
-    at = "metrics/hami-system/hami-scheduler-0/9500.prom"
+    one["spec"]["containers"][0]["args"] = ["scheduler", *flags]
+    at = f"metrics/hami-system/hami-scheduler-0/{port}.prom"
     again, _ = recorded(tmp_path, [one], {at: b"up 1\n"})
     assert again.read(at) == b"up 1\n"
 
@@ -113,13 +116,6 @@ def test_of_environment_variables_the_names_stay_and_the_values_that_hami_reads(
     kept = asyncio.run(again.get(PODS, "trainer-0", "ml")).spec.containers[0].env
     assert [(entry.name, entry.value) for entry in kept] == [("CUDA_DISABLE_CONTROL", "true"), ("LICENSE", "***")]
     assert "CANARY" not in json.dumps(again.read("objects/pods.json").decode())
-
-
-def test_what_the_scheduler_counts_is_recorded(tmp_path):
-    name = "metrics/hami-system/hami-scheduler-0/9395.prom"
-    metrics = {name: b'GPUDeviceMemoryAllocated{deviceuuid="GPU-1"} 1024\n'}
-    again, _ = recorded(tmp_path, [of_hami("hami-scheduler-0", "hami-scheduler", EXTENDER)], metrics)
-    assert {name: again.read(name)} == metrics
 
 
 def test_what_each_monitor_measures_is_recorded(tmp_path):

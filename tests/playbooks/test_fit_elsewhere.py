@@ -58,7 +58,7 @@ def with_spec(wanted: Object, **fields: object) -> Object:
         ),
         (
             {"affinity": AFFINITY},
-            "Loosen the node affinity (gpu-1 would take the pod now)",
+            "Remove the required nodeAffinity pool In t4 (gpu-1 would take the pod now)",
             {"affinity": None},
             "GPU-gpu-1",
         ),
@@ -121,7 +121,10 @@ def test_the_smallest_change_for_the_nodes_that_the_pod_may_go_to_is_told_too(tm
     assert labels(report) == [
         "Remove pool=t4 from the nodeSelector (gpu-1 would take the pod now)",
         "Request at most 6,384 MiB per GPU (gpu-2 would take the pod)",
-        "Wait for ml/holder to finish, or ask its owner to delete it (gpu-2 would then take this pod)",
+        (
+            "Wait for ml/holder to finish (gpu-2 would then take this pod), or, if its users can spare it, "
+            "delete it: nothing owns it, so nothing starts it again"
+        ),
     ]
     assert "GPU-gpu-2,NVIDIA,10000,0:;" in quotes(report)
     (table,) = [table for table in report.tables if table.title == "pods to end"]

@@ -139,7 +139,7 @@ def test_more_cpu_than_a_node_has_is_told_with_both_figures(tmp_path: Path) -> N
         "Kubernetes drops it: Insufficient cpu (the pod requests 200, these nodes have at most 96)."
     )
     assert {"200", "96"} <= {proof.quote for proof in cause(report).evidence}
-    assert cause(report).next_actions[0].label.startswith("Request at most 96 of cpu")
+    assert cause(report).next_actions[0].label.startswith("Set requests cpu to at most 96")
 
 
 def test_a_resource_that_some_nodes_offer_drops_the_others(tmp_path: Path) -> None:

@@ -380,7 +380,7 @@ def test_the_quota_that_refuses_is_quoted_with_what_counts_against_it_and_no_oth
 def test_pods_that_would_end_for_the_quota_alone_are_seen_among_what_it_counts(tmp_path: Path) -> None:
     objects = cluster(gpu_node(), gpu_node("gpu-2"), quota(namespace="dev", gpumem=9000))
     report = ask(tmp_path, [*objects, used(5000, "gpu-2", namespace="dev")], "1x8Gi", namespace="dev")
-    assert commands(report)[-1] == "quota dev"
+    assert commands(report)[-1] == "kubectl -n dev delete pod holder-gpu-2"
 
 
 def test_a_quota_with_room_is_shown_beside_the_answer(tmp_path: Path) -> None:

@@ -258,7 +258,7 @@ def test_a_driver_that_is_in_use_leads_to_hami_s_label(tmp_path: Path) -> None:
     objects = cluster(*well("gpu-1"), drivers(), driver())
     report = answer("nodes", record(tmp_path, objects, others=others), {})
     assert IN_USE in quotes(report)
-    assert "kubectl label node NODE gpu-" in cause(report).next_actions[0].label
+    assert cause(report).next_actions[0].command == "kubectl label node gpu-1 gpu-"
 
 
 def test_of_many_nodes_every_one_is_named_whose_driver_is_down(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 from msgspec import structs
 
 from bot.hami.fit.allocated_totals import build_ledger
-from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import Install
 from bot.hami.metrics.gpu_usage import Usage
 from bot.hami.pods.request_parsing import DeviceConfig
+from bot.hami.version import NEWEST_READ
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Evidence, Finding, gap
 from playbooks.fit.rules import FIT

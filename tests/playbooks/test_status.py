@@ -168,7 +168,7 @@ def test_without_the_nodes_the_bot_says_that_it_is_blind_and_what_it_saw_of_hami
     report = ask(tmp_path, healthy(), missing=["nodes"])
     assert codes(report) == ["bot-blind", "healthy"]
     assert "nodes" in report.verdict
-    assert report.findings[0].next_actions[0].command == "hami-bot doctor"
+    assert report.findings[0].next_actions[0].command == "doctor"
 
 
 def test_without_nodes_hami_is_still_said_to_be_absent_where_that_was_read(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_node_outside_the_scheduler_s_label_selector(tmp_path: Path) -> None:
     install = scheduler(flags=["--node-label-selector=[pool=gpu]"])
     report = ask(tmp_path, [*install, gpu_node(), pod(said=UNREGISTERED)])
     assert "--node-label-selector" in report.verdict
-    assert commands(report) == ["kubectl get node gpu-1 --show-labels"]
+    assert commands(report) == ["kubectl label node gpu-1 pool=gpu"]
 
 
 def test_a_node_inside_the_scheduler_s_label_selector_is_registered(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_a_type_that_no_card_has(tmp_path: Path) -> None:
     report = refusal(tmp_path, "1/1 CardTypeMismatch", wants, gpu_node())
     assert codes(report) == ["card-type-mismatch"]
     assert "(H100)" in report.verdict
-    assert "Remove the type annotations" in cause(report).next_actions[0].label
+    assert "Remove the annotation nvidia.com/use-gputype: H100 (" in cause(report).next_actions[0].label
 
 
 def test_a_uuid_that_no_card_has(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ def test_more_of_a_resource_than_any_node_has_is_told_with_both_figures_and_what
     assert report.verdict.startswith("Waiting will not help: the pod requests 1,000 of cpu, the largest node has 96;")
     assert "1000" in quotes(report)
     assert cause(report).evidence[-1].quote == "96"
-    assert labels(report)[0].startswith("Request at most 96 of cpu: no node has more; edit Pod ml/wl: a pod's spec")
+    assert labels(report)[0].startswith("Set requests cpu to at most 96 in all its containers (now 1,000): no node has")
 
 
 def test_more_of_a_resource_than_some_nodes_have_is_told_without_saying_that_no_node_has_it(tmp_path: Path) -> None:
@@ -226,7 +226,9 @@ def test_memory_is_told_in_the_unit_of_the_request(tmp_path: Path) -> None:
     waits = pod(limits=gpu(memory=1000) | {"memory": "4Ti"}, said=refused(none_of(1, "1 Insufficient memory")))
     report = ask(tmp_path, cluster(one, waits))
     assert "the pod requests 4,096 GiB of memory, the largest node has 1,007.8 GiB" in report.verdict
-    assert labels(report)[0].startswith("Request at most 1,007 GiB of memory: no node has more;")
+    assert labels(report)[0].startswith(
+        "Set requests memory to at most 1,007 GiB in all its containers (now 4,096 GiB)"
+    )
 
 
 def test_what_several_containers_ask_for_together_is_quoted_of_each(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_a_pod_alone_on_its_gpu_is_told_that_its_core_limit_does_not_hold(tmp_pa
     assert (codes(report), report.severity) == (["running"], "info")
     assert "core limit of 40 % is off" in cause(report).claim
     assert {"GPU-0,NVIDIA,16000,40:;", "vgpu-monitor"} <= set(quotes(report))
-    assert "GPU_CORE_UTILIZATION_POLICY=force" in cause(report).next_actions[0].label
+    assert "GPU_CORE_UTILIZATION_POLICY: force" in cause(report).next_actions[0].label
 
 
 def test_a_mig_instance_keeps_its_cores_by_itself(tmp_path: Path) -> None:

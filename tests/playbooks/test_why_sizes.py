@@ -75,7 +75,9 @@ def test_more_than_the_chosen_nodes_cards_have_is_told_as_such_and_where_it_woul
 
 def test_a_node_affinity_is_loosened_as_well(tmp_path: Path) -> None:
     report = asked(tmp_path, pod(limits=gpu(memory=20000), affinity=AFFINITY), small(), large())
-    assert labels_of(report)[0].startswith("Loosen the node affinity (gpu-2 would take the pod now); edit Pod")
+    assert labels_of(report)[0].startswith(
+        "Remove the required nodeAffinity pool In small (gpu-2 would take the pod now); edit"
+    )
 
 
 def test_nodes_that_would_not_take_it_either_are_not_offered(tmp_path: Path) -> None:
@@ -143,8 +145,8 @@ def test_what_cannot_be_changed_in_place_is_said_to_be_made_anew(tmp_path: Path)
     assert alone[1:] == (replace, True)
     job = steps_of(asked(tmp_path / "job", owned(pod(limits=gpu(memory=20000)), "Job", "train"), small()))[0]
     assert "in Job ml/train set limits" in job[0]
-    assert job[0].endswith("the pod template of Job may be fixed: then delete it and apply it anew")
-    assert job[1:] == ("kubectl -n ml get job train -o yaml", False)
+    assert job[0].endswith("a Job's pod template is fixed: delete the Job and apply its manifest anew")
+    assert job[1:] == ("kubectl -n ml get job train -o yaml", True)
 
 
 def test_the_job_of_an_operator_is_not_taken_for_one_of_kubernetes(tmp_path: Path) -> None:
@@ -165,7 +167,7 @@ def test_the_job_of_an_operator_is_not_taken_for_one_of_kubernetes(tmp_path: Pat
         ),
         (
             pod(limits=gpu(memory=1000), annotations={"nvidia.com/use-gputype": "H20"}),
-            "nvidia.com/use-gputype: H20; edit Deployment ml/web: its pods are created anew",
+            "Remove the annotation nvidia.com/use-gputype: H20",
             {"metadata": {"annotations": {"nvidia.com/use-gputype": None}}},
         ),
     ],

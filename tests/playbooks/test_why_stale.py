@@ -308,7 +308,7 @@ def test_why_names_the_holder_that_launches_no_kernel(tmp_path: Path) -> None:
         "Waiting for ml/old: 12,000 MiB, no kernel for 6h15m, owner vision; "
         "with that given back, gpu-1 would take the pod."
     )
-    assert cause(report).next_actions[0].label.startswith("Ask vision to delete ml/old")
+    assert cause(report).next_actions[0].label.startswith("Ask vision about ml/old")
 
 
 def test_its_figure_and_what_hami_gave_it_are_quoted(tmp_path: Path) -> None:
@@ -324,7 +324,7 @@ def test_a_manifest_without_room_is_told_it_too(tmp_path: Path) -> None:
     manifest = f"{{kind: Pod, metadata: {{name: a}}, spec: {{containers: [{{resources: {{limits: {limits}}}}}]}}}}"
     report = fit(tmp_path, objects, manifest, monitors={"gpu-1": UNUSED})
     assert codes(report)[:2] == ["fits-nowhere", "idle-holder"]
-    assert cause(report).next_actions[0].command == "gpus --idle --node gpu-1"
+    assert cause(report).next_actions[1].command == "gpus --idle --node gpu-1"
 
 
 def test_prometheus_is_asked_for_these_gpus_where_there_is_one(tmp_path: Path) -> None:

@@ -383,7 +383,7 @@ def test_where_hami_is_told_to_leave_the_default_scheduler_alone_the_pod_must_na
     install = scheduler(flags=["--force-overwrite-default-scheduler=false"])
     report = ask(tmp_path, [*install, pod(schedulerName="default-scheduler")])
     assert codes(report) == ["wrong-scheduler"]
-    assert "Set spec.schedulerName to hami-scheduler" in cause(report).next_actions[0].label
+    assert "Set spec.schedulerName: hami-scheduler (now default-scheduler)" in cause(report).next_actions[0].label
 
 
 def test_a_misspelt_scheduler_name_gets_no_event_at_all_and_is_still_found(tmp_path: Path) -> None:

@@ -245,7 +245,7 @@ def test_a_namespace_that_the_webhook_leaves_out_is_named(tmp_path: Path, one: O
     assert codes(report) == ["webhook-bypassed", *after(one)]
     assert "leaves out namespace ml (hami.io/webhook=ignore)" in cause(report).claim
     assert "ignore" in quotes(report)
-    assert commands(report)[0] == "kubectl get namespace ml --show-labels"
+    assert commands(report)[0] == "kubectl label namespace ml hami.io/webhook-"
 
 
 def test_a_namespace_of_the_whitelist_is_named(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp import web
+from msgspec import structs
 from yarl import URL
 
 from bot.errors import BotError, NotAllowed, NotFound, SourceError
@@ -134,7 +135,7 @@ def test_an_answer_that_never_ends_is_given_up(tmp_path: Path) -> None:
 
         class Hurried:
             async def pod_get(self, wanted: PodGet) -> PodAnswer:
-                return await sources.ports.pod_get(wanted._replace(within_s=0.3))
+                return await sources.ports.pod_get(structs.replace(wanted, within_s=0.3))
 
         return await gather(request, sources._replace(ports=Hurried()))
 
@@ -215,7 +216,7 @@ def test_everything_else_is_an_error_with_what_to_do(answer: PodAnswer, error: t
 
 
 def test_a_program_without_the_profile_of_leaks_is_told_what_has_it_and_what_to_take_instead() -> None:
-    wanted = WANTED._replace(path="debug/pprof/goroutineleak")
+    wanted = structs.replace(WANTED, path="debug/pprof/goroutineleak")
     with pytest.raises(SourceError, match="Unknown profile") as raised:
         content_of(wanted, PodAnswer(404, GO, b"Unknown profile\n"))
     assert "Go 1.26" in in_english(raised.value.hint)
@@ -305,7 +306,9 @@ def test_a_pod_without_an_address_is_told(tmp_path: Path) -> None:
         async with ApiServer({"pods": [pod_at("")]}) as server:
             (tmp_path / "kubeconfig").write_text(server.kubeconfig())
             async with await open_cluster(kubeconfig=tmp_path / "kubeconfig") as cluster:
-                await DirectPodPorts(cluster, trust_any=True).pod_get(WANTED._replace(namespace="ml", pod="api-0"))
+                await DirectPodPorts(cluster, trust_any=True).pod_get(
+                    structs.replace(WANTED, namespace="ml", pod="api-0")
+                )
 
     with pytest.raises(SourceError, match="has no IP yet"):
         asyncio.run(run())

@@ -1,9 +1,9 @@
 """Advice: the smallest change that lets a pod fit on a node. The filter confirms each change before it is proposed."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-import msgspec
+from msgspec import structs
 
 from bot.hami.fit import verdicts
 from bot.hami.fit.blockers import pods_to_end
@@ -15,7 +15,13 @@ from bot.hami.pods.pod_request import UNSET_PERCENTAGE, WHOLE_CARD, ContainerReq
 
 What = Literal["memory", "share", "count", "cores", "drop-type", "drop-uuid", "drop-mode", "drop-numa", "end-pod"]
 
-_ANNOTATIONS: tuple[What, ...] = ("drop-uuid", "drop-type", "drop-mode", "drop-numa")
+_DROPPED: dict[What, dict[str, Any]] = {
+    "drop-uuid": {"use_uuid": None, "no_use_uuid": None},
+    "drop-type": {"use_type": None, "no_use_type": None},
+    "drop-mode": {"mode": None},
+    "drop-numa": {"numa_bind": False},
+}
+"""The fields of `Constraints` that stand for the annotations which a change drops."""
 _WHOLE = (WHOLE_CARD, verdicts.EXCLUSIVE_CORES)
 
 
@@ -45,7 +51,7 @@ def largest_slice(view: View, names: Iterable[str], request: PodRequest) -> Slic
     named = request.constraints.use_uuid is not None or request.constraints.no_use_uuid is not None
     tried = set[int]()
     for name in view.unlike(names, request):
-        seen = view.see(name)
+        seen = view.stock_of(name)
         if isinstance(seen.state, Unregistered):
             continue
         for card, kind in zip(seen.state.cards, seen.kinds, strict=True):
@@ -85,37 +91,28 @@ def smaller_requests(view: View, names: Sequence[str], request: PodRequest) -> l
         _less_memory(view, able, request),
         _fewer_cores(view, able, request),
         _fewer_cards(view, able, request),
-        *(_without(view, names, request, what) for what in _ANNOTATIONS),
+        *(_without(view, names, request, what) for what in _DROPPED),
     ]
     return [change for change in found if change is not None]
 
 
 def changed(request: PodRequest, change: PlacementChange) -> PodRequest:
     """The request with the change made; unchanged for `end-pod`, which changes the cluster and not the request."""
-    match change.what:
-        case "memory":
-            return _with_each(request, memory_mib=change.amount, percentage=UNSET_PERCENTAGE)
-        case "share":
-            return _with_each(request, memory_mib=change.amount, percentage=UNSET_PERCENTAGE, cores=0)
-        case "cores":
-            return _with_each(request, cores=change.amount)
-        case "count":
-            return _with_each(request, count=change.amount)
-        case "drop-uuid":
-            return request._replace(constraints=request.constraints._replace(use_uuid=None, no_use_uuid=None))
-        case "drop-type":
-            return request._replace(constraints=request.constraints._replace(use_type=None, no_use_type=None))
-        case "drop-mode":
-            return request._replace(constraints=request.constraints._replace(mode=None))
-        case "drop-numa":
-            return request._replace(constraints=request.constraints._replace(numa_bind=False))
-        case "end-pod":
-            return request
+    if annotations := _DROPPED.get(change.what):
+        return structs.replace(request, constraints=structs.replace(request.constraints, **annotations))
+    memory = {"memory_mib": change.amount, "percentage": UNSET_PERCENTAGE}
+    amounts: dict[What, dict[str, int]] = {
+        "memory": memory,
+        "share": {**memory, "cores": 0},
+        "cores": {"cores": change.amount},
+        "count": {"count": change.amount},
+    }
+    return _with_each(request, **amounts[change.what]) if change.what in amounts else request
 
 
 def _with_each(request: PodRequest, **changed: int) -> PodRequest:
-    return request._replace(
-        containers=tuple(msgspec.structs.replace(container, **changed) for container in request.containers[:1])
+    return structs.replace(
+        request, containers=tuple(structs.replace(container, **changed) for container in request.containers[:1])
     )
 
 
@@ -151,7 +148,7 @@ def _most_memory(
     asked_of_kind: dict[int, set[int]] = {}
     for name in names:
         amounts = set[int]()
-        for card, kind in zip(view.cards(name), view.see(name).kinds, strict=True):
+        for card, kind in zip(view.cards(name), view.stock_of(name).kinds, strict=True):
             if kind not in asked_of_kind:
                 given = _amounts(view, card)
                 if by_quota is not None:

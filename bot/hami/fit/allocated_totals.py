@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot.hami.fit.mig import MIG_ALLOCATIONS_KEY, MigReservation, read_mig_allocations
+from bot.hami.nodes.cards import MIG_ALLOCATIONS_KEY, MigReservation, read_mig_allocations
 from bot.hami.pods.allocations import (
     Containers,
     allocated_keys,

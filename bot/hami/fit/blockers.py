@@ -176,7 +176,7 @@ class _Hunt:
         return self._sites[name]
 
     def _read_site(self, name: str) -> _Site | None:
-        seen, holders = self.view.see(name), self._may_end(self.ledger.on(name))
+        seen, holders = self.view.stock_of(name), self._may_end(self.ledger.on(name))
         if isinstance(seen.state, Unregistered) or not (holders or self.own):
             return None
         lacking = self._lacks(seen)
@@ -218,7 +218,7 @@ class _Hunt:
 
     def _need_of(self, card: CardState, cordoned: frozenset[str]) -> _Need | None:
         container = self.request.containers[0]
-        probe = self.request._replace(containers=(msgspec.structs.replace(container, count=1),))
+        probe = msgspec.structs.replace(self.request, containers=(msgspec.structs.replace(container, count=1),))
         empty = CardState(card.card)
         empty.healthy = card.healthy
         fits = self.view.run(NodeCards([empty], cordoned), probe, frozenset({QUOTA_NOT_FIT})).fits
@@ -328,7 +328,7 @@ class _Hunt:
 
     def _alike(self, name: str, gone: Sequence[Holding]) -> Hashable:
         """Equal where the same is taken from nodes that are alike; None where only a run can tell."""
-        seen = self.view.see(name)
+        seen = self.view.stock_of(name)
         twins = self.twins(seen)
         if twins is None or seen.mig or isinstance(seen.state, Unregistered):
             return None

@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from copy import copy
 from datetime import datetime
 from itertools import product
-from typing import NamedTuple
+
+import msgspec
 
 from bot.hami.fit import verdicts as fit
 from bot.hami.fit.allocated_totals import Holding, Ledger, given_by
@@ -32,7 +33,7 @@ _UNKNOWN_VERSIONS = tuple(
 _NOBODY: list[Holding] = []
 
 
-class ClusterFacts(NamedTuple):
+class ClusterFacts(msgspec.Struct, frozen=True):
     """What was read of the cluster, to make a `View` of. `pods` and `quotas` are None where they could not be read."""
 
     nodes: Mapping[str, Node]
@@ -81,24 +82,24 @@ class View:
 
     def state(self, name: str) -> NodeCards | Unregistered:
         """The node's GPUs with what they have given away; where the pods could not be read, nothing counts."""
-        return self.see(name).state
+        return self.stock_of(name).state
 
-    def see(self, name: str) -> NodeStock:
+    def stock_of(self, name: str) -> NodeStock:
         """One node's stock: its GPUs with their use, and numbers that are equal for nodes that are alike."""
         if (seen := self._seen.get(name)) is not None:
             return seen
         if self._whole is not None and name not in self._changed:
-            return self._whole.see(name)
+            return self._whole.stock_of(name)
         holdings = self.ledger.on(name) if self.ledger else _NOBODY
         (seen,) = self._stock.on_each([(self.facts.nodes[name], holdings)], self.facts.now)
         self._seen[name] = seen
         return seen
 
-    def seen(self, names: Iterable[str]) -> list[NodeStock]:
+    def stocks_of(self, names: Iterable[str]) -> list[NodeStock]:
         """The stock of each of these nodes, in their order; see `NodeStock`."""
         names = list(names)
         if self._whole is not None:
-            return [self.see(name) for name in names]
+            return [self.stock_of(name) for name in names]
         known, nodes, on = self._seen, self.facts.nodes, self.ledger.by_node if self.ledger else {}
         if unseen := [name for name in names if name not in known]:
             pairs = [(nodes[name], on.get(name, _NOBODY)) for name in unseen]
@@ -108,7 +109,7 @@ class View:
     def registered(self, names: Iterable[str]) -> list[str]:
         """The nodes, out of `names`, whose GPUs the scheduler has."""
         names = list(names)
-        both = zip(names, self.seen(names), strict=True)
+        both = zip(names, self.stocks_of(names), strict=True)
         return [name for name, seen in both if not isinstance(seen.state, Unregistered)]
 
     def cards_of(self, name: str, registration: Registration, *, empty: bool = False) -> NodeCards:
@@ -141,7 +142,7 @@ class View:
 
     def _alike(self, names: Sequence[str], request: PodRequest) -> tuple[list[NodeStock], list[int | None]]:
         """The nodes, and what is equal for those that are alike in all that a verdict on this request depends on."""
-        seen = self.seen(names)
+        seen = self.stocks_of(names)
         return seen, list(map(self._key(request, limited=any(self._quotas(request))), seen))
 
     def twins(self, request: PodRequest) -> Callable[[NodeStock], int | None]:
@@ -159,7 +160,7 @@ class View:
     def _asked(self, request: PodRequest, relax: frozenset[str]) -> Hashable:
         """All that decides about a verdict beside the node's cards."""
         unseen = self.ledger is None, self.facts.quotas is None
-        nameless = request._replace(namespace="", name="", uid="")
+        nameless = msgspec.structs.replace(request, namespace="", name="", uid="")
         rooms = tuple(self._room_for(request, quotas) for quotas in self._quotas(request))
         return nameless, relax, rooms, self.facts.policy, unseen
 
@@ -207,8 +208,9 @@ class View:
 
     def judge_without(self, name: str, request: PodRequest, gone: Sequence[Holding]) -> Verdict:
         """The filter's verdict on one node as if the pods of `gone` had ended: GPUs and quota are given back."""
-        state, by_turns, *_ = self.see(name)
-        if isinstance(state, Unregistered) or self.ledger is None or by_turns:
+        seen = self.stock_of(name)
+        state = seen.state
+        if isinstance(state, Unregistered) or self.ledger is None or seen.by_turns:
             return self.judge(name, request)
         ended = {id(holding) for holding in gone}
         rest = [holding for holding in self.ledger.on(name) if id(holding) not in ended]

@@ -22,11 +22,11 @@ from bot.hami.fit.verdicts import (
     UnmodelledError,
     Verdict,
 )
-from bot.hami.fit.version_differences import Rules
 from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import UNSET_PERCENTAGE, WHOLE_CARD, ContainerRequest, PodRequest
 from bot.hami.vendors import BY_WORD, FIRST
 from bot.hami.vendors.vendor import Vendor
+from bot.hami.version import Rules
 from bot.texts import Text
 
 _WEIGHT = re.compile(r"\s*(slot|core|memory)\s*=\s*([+-]?[0-9]{1,19})\s*")

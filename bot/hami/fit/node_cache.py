@@ -11,10 +11,12 @@ from itertools import count
 from operator import attrgetter
 from typing import NamedTuple
 
+import msgspec
+from msgspec import structs
+
 from bot.hami.fit.allocated_totals import Holding, Ledger, add_up, read_holding
 from bot.hami.fit.filter import Dependence
 from bot.hami.fit.verdicts import NodeCards, Verdict
-from bot.hami.fit.version_differences import Rules, rules_of
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.node_state import (
     NODE_KEYS,
@@ -26,6 +28,7 @@ from bot.hami.nodes.node_state import (
     registered,
 )
 from bot.hami.nodes.registration import Registration, Unregistered
+from bot.hami.version import Rules, rules_of
 from bot.kube.models import Holder, Node, Pod
 from bot.kube.object_memo import Kept, of_each
 from bot.kube.selectors import label_matcher
@@ -35,7 +38,7 @@ MOST_VERDICTS = 2**15
 _NO_CARD = frozenset[str]()
 
 
-class NodeStock(NamedTuple):
+class NodeStock(msgspec.Struct, frozen=True):
     """One node with its GPUs. `by_turns`: the scheduler adds and drops the GPUs every minute. `mig`: some GPU is in MIG
     mode.
 
@@ -138,7 +141,7 @@ class Stock:
         if for_good or isinstance(found, Unregistered):
             return stock
         by_turns = is_held_by_turns(node, self.terms, now)
-        return stock._replace(by_turns=True, amounts=None, order=None) if by_turns else stock
+        return structs.replace(stock, by_turns=True, amounts=None, order=None) if by_turns else stock
 
     def cards_of(self, node: Node, registration: Registration, holdings: Iterable[Holding]) -> NodeCards:
         """The GPUs of a node's registration, with what the holdings have of them."""

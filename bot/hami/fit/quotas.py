@@ -11,9 +11,11 @@ import difflib
 from collections.abc import Container, Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from bot.hami.fit.version_differences import Rules
+import msgspec
+
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import FIRST
+from bot.hami.version import Rules
 from bot.kube.models import Quantity, ResourceQuota
 from bot.kube.quantities import parse_quantity, whole
 
@@ -23,7 +25,7 @@ LIMITS, REQUESTS = "limits.", "requests."
 By = Literal["HAMi", "Kubernetes", "nobody"]
 
 
-class QuotaLimit(NamedTuple):
+class QuotaLimit(msgspec.Struct, frozen=True):
     """One key of one quota on a resource that HAMi hands out.
 
     `by` says who counts pods against the key. `written` is the key's text, `amount` its meaning to `by`: for HAMi MiB
@@ -53,10 +55,17 @@ def limits_of(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator
             if f"{prefix}." in (LIMITS, REQUESTS) and config.names(resource):
                 counted = "HAMi" if resource in config.amounts else "nobody"
                 by: By = "Kubernetes" if key.startswith(REQUESTS) else counted
-                amount, used = _amount(value, resource, config, by), quota.status.used or {}
-                said = whole(used[key]) if key in used else None
-                found = QuotaLimit(by, quota.namespace, quota.name, key, str(value), amount, said)
-                yield found._replace(scoped=quota.is_scoped)
+                used = quota.status.used or {}
+                yield QuotaLimit(
+                    by,
+                    quota.namespace,
+                    quota.name,
+                    key,
+                    written=str(value),
+                    amount=_amount(value, resource, config, by),
+                    used=whole(used[key]) if key in used else None,
+                    scoped=quota.is_scoped,
+                )
 
 
 class UnknownKey(NamedTuple):

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from bot.hami.fit.version_differences import Rules
 from bot.hami.nodes.cards import Card, CardState, MigPlacement
 from bot.hami.pods.pod_request import Constraints, ContainerRequest, PodRequest
+from bot.hami.version import Rules
 from bot.texts import Prose, Text
 
 NOT_HEALTHY = "CardNotHealth"

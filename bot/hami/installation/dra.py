@@ -53,7 +53,7 @@ def hook_of(configs: Iterable[MutatingWebhookConfiguration]) -> MutatingWebhookC
     return next((config for config in configs if any(hook.name == WEBHOOK for hook in config.webhooks or ())), None)
 
 
-def claimed_by(pod: Pod) -> bool:
+def has_hami_claims(pod: Pod) -> bool:
     """Whether HAMi-DRA's webhook made claims of the resources that the pod asked for."""
     return pod.metadata.label(POD_LABEL) == "true"
 

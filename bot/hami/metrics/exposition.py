@@ -114,7 +114,7 @@ def read_counted(text: str) -> SchedulerCounts | None:
     return SchedulerCounts(taken, gpus, nodes) if nodes else None
 
 
-def unheld(counted: SchedulerCounts, pods: Iterable[Pod | Holder]) -> list[CountedShare]:
+def shares_without_pod(counted: SchedulerCounts, pods: Iterable[Pod | Holder]) -> list[CountedShare]:
     """The shares that the scheduler counts for pods not in `pods`, finished, or reserved on another node."""
     live = {(pod.namespace, pod.name, reserved_node(pod.metadata)) for pod in pods if not is_finished(pod)}
     return [taken for taken in counted.taken if (taken.namespace, taken.pod, taken.node) not in live]

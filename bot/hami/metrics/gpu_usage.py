@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from bot.hami.fit.allocated_totals import Holding, Share
 from bot.hami.metrics.exposition import Sample
@@ -35,7 +36,7 @@ _OF_CONTAINERS = {name: figure for figure, names in CONTAINER_FIGURES.items() fo
 _OF_GPUS = {name: figure for figure, names in GPU_FIGURES.items() for name in names}
 
 
-class ContainerUse(NamedTuple):
+class ContainerUse(msgspec.Struct, frozen=True):
     """What one container uses of one GPU, in bytes or seconds. A figure that was not read is None.
 
     `limit` of 0 is no limit. `used` of 0 beside a limit: no process of the container is on the GPU. `last_kernel` is
@@ -127,7 +128,7 @@ class UsageReader:
     def usage(self) -> Usage:
         """The usage by all samples that were added."""
         return Usage(
-            tuple(share.of._replace(**share.figures) for share in self._shares.values() if share.figures),
+            tuple(structs.replace(share.of, **share.figures) for share in self._shares.values() if share.figures),
             tuple(GpuUse(uuid, node, **figures) for uuid, (node, figures) in self._gpus.items()),
         )
 

@@ -1,11 +1,13 @@
 """One GPU as a device plugin registers it and as a filter run sees it, and the two encodings that vendors share.
 
 Text with 7 fields (up to 2.4) or 9 (2.5 to 2.7), JSON from 2.8 [HAMi pkg/device/devices.go DecodeNodeDevices,
-UnMarshalNodeDevices at each tag].
+UnMarshalNodeDevices at each tag]. MIG as HAMi v2.10 places it [pkg/device/nvidia/mig_topology.go, mig_allocations.go].
+Earlier versions choose by templates, which is not modelled: the vendor's check raises `UnmodelledError`.
 """
 
 import re
-from typing import Annotated, Any
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -159,3 +161,64 @@ def _read_text(text: str) -> tuple[Card, ...]:
 def _integer(text: str) -> int:
     """Go's ParseInt to 32 bits with the error thrown away: what is no integer is 0, what is too large the largest."""
     return max(-_INT32 - 1, min(int(text), _INT32)) if _INTEGER.fullmatch(text) else 0
+
+
+MIG_ALLOCATIONS_KEY = "hami.io/vgpu-mig-allocations"
+_DESCENDING = ("1g.", "3g.")
+
+
+class MigReservation(msgspec.Struct, frozen=True, rename="camel"):
+    """One MIG instance that HAMi reserved for a container: an element of `hami.io/vgpu-mig-allocations`."""
+
+    container_index: int = 0
+    device_index: int = 0
+    gpu_uuid: str = msgspec.field(name="gpuUUID", default="")
+    profile: str = ""
+    placement: MigPlacement = MigPlacement()
+    mig_uuid: str = msgspec.field(name="migUUID", default="")
+    gpu_instance_id: int | None = msgspec.field(name="gpuInstanceID", default=None)
+    compute_instance_id: int | None = msgspec.field(name="computeInstanceID", default=None)
+
+
+class MigChoice(NamedTuple):
+    """The profile that a request gets of a GPU in MIG mode, and where."""
+
+    profile: MigProfile
+    placement: MigPlacement
+
+
+_mig_reservations = msgspec.json.Decoder(tuple[MigReservation, ...])
+
+
+def read_mig_allocations(text: str) -> tuple[MigReservation, ...]:
+    """The reservations of a `hami.io/vgpu-mig-allocations`; none where one is invalid, as the scheduler does."""
+    try:
+        reservations = _mig_reservations.decode(text.encode())
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return ()
+    places = {(reservation.container_index, reservation.device_index) for reservation in reservations}
+    valid = len(places) == len(reservations) and all(
+        min(each.container_index, each.device_index, each.placement.start) >= 0
+        and each.placement.size > 0
+        and bool(each.gpu_uuid and each.profile)
+        and bool(each.mig_uuid) == (each.gpu_instance_id is not None) == (each.compute_instance_id is not None)
+        and min(each.gpu_instance_id or 0, each.compute_instance_id or 0) >= 0
+        for each in reservations
+    )
+    return reservations if valid else ()
+
+
+def choose_profile(
+    profiles: Sequence[MigProfile], memory_mib: int, occupied: Iterable[MigPlacement]
+) -> MigChoice | None:
+    """The smallest MIG profile with at least `memory_mib` and a placement free of `occupied`; None without one."""
+    taken = list(occupied)
+    for profile in sorted(profiles, key=lambda mig_profile: (mig_profile.memory_mib, mig_profile.slices)):
+        if profile.memory_mib < memory_mib:
+            continue
+        descending = profile.name.startswith(_DESCENDING)
+        for placement in sorted(profile.placements or (), key=lambda placement: placement.start, reverse=descending):
+            start, end = placement.start, placement.start + placement.size
+            if not any(start < other.start + other.size and other.start < end for other in taken):
+                return MigChoice(profile, placement)
+    return None

@@ -33,7 +33,7 @@ from bot.hami.vendors import (
     FIRST,
     NAMES,
     VENDORS,
-    called_together,
+    common_noun,
     vendor_of_register_key,
     vendor_of_resource,
 )
@@ -101,12 +101,12 @@ def devices_on(node: Node, terms: Terms) -> tuple[Device, ...]:
     return terms.config.named(tuple(node.metadata.annotations or ()), tuple(node.status.capacity or ()))
 
 
-def called_on(nodes: Sequence[Node], config: DeviceConfig) -> str:
+def noun_on(nodes: Sequence[Node], config: DeviceConfig) -> str:
     """The users' common word for the devices on these nodes, such as GPU."""
     texts = {key for node in nodes for key in node.metadata.annotations or ()} & config.by_register.keys()
     names = {name for node in nodes for name in node.status.capacity or ()} & config.counted.keys()
     found = [*map(config.by_register.__getitem__, texts), *map(config.counted.__getitem__, names)]
-    return called_together(device.vendor.names.noun for device in found)
+    return common_noun(device.vendor.names.noun for device in found)
 
 
 def expects_gpus(node: Node, config: DeviceConfig) -> bool:
@@ -257,6 +257,10 @@ class GpuSettings(msgspec.Struct, frozen=True):
     memory_scaling: float | None = msgspec.field(default=None, name="devicememoryscaling")
     core_scaling: float | None = msgspec.field(default=None, name="devicecorescaling")
 
+    def value_of(self, key: str) -> float | None:
+        """The value of a setting by its key of `SETTING_FLAGS`; None where it is missing."""
+        return dict(zip(SETTING_FLAGS, (self.split, self.memory_scaling, self.core_scaling), strict=True))[key]
+
 
 class _PluginConfigFile(msgspec.Struct):
     nodeconfig: list[GpuSettings] | None = None
@@ -319,7 +323,7 @@ def size_factor(card: Card, node: Node) -> float | None:
     return round(card.memory_mib / size, 1) if size else None
 
 
-class SetOtherwise(NamedTuple):
+class DifferingSetting(NamedTuple):
     """A setting that differs from what a node's GPUs are registered with: its key, the wanted and the registered value.
 
     The key is in lower case where the setting is the node's own.
@@ -338,7 +342,9 @@ SETTING_FLAGS = {
 """The device plugin's flag for each setting; a flag overrides what is set for all nodes."""
 
 
-def set_otherwise(node: Node, card: Card, settings: PluginSettings, version: Version | None) -> list[SetOtherwise]:
+def differing_settings(
+    node: Node, card: Card, settings: PluginSettings, version: Version | None
+) -> list[DifferingSetting]:
     """Each setting for this node, or for all nodes, that differs from what the GPU is registered with.
 
     The plugin reads settings when it starts. MIG GPUs have as many slots, and as much memory, as their instances.
@@ -346,17 +352,17 @@ def set_otherwise(node: Node, card: Card, settings: PluginSettings, version: Ver
     own, every = settings.by_node.get(node.name, GpuSettings()), settings.every
     every = every if version and version >= READS_DEVICE_CONFIG else GpuSettings()
     if own.mode and card.mode and own.mode != card.mode:
-        return [SetOtherwise(MODE_SETTING, own.mode, card.mode)]
+        return [DifferingSetting(MODE_SETTING, own.mode, card.mode)]
     values = (
         (own.split, every.split, card.slots, 0.0),
         (own.memory_scaling, every.memory_scaling, size_factor(card, node), _ABOUT),
         (own.core_scaling, every.core_scaling, core_factor(card), 0.0),
     )
-    found = list[SetOtherwise]()
+    found = list[DifferingSetting]()
     for key, (its_own, of_all, has, about) in zip(SETTING_FLAGS, values, strict=True):
         wanted = its_own or of_all
         if wanted and has and card.mode != "mig" and abs(wanted - has) > max(about * wanted, 0.01):
-            found.append(SetOtherwise(key.lower() if its_own else key, f"{wanted:g}", f"{has:g}"))
+            found.append(DifferingSetting(key.lower() if its_own else key, f"{wanted:g}", f"{has:g}"))
     return found
 
 

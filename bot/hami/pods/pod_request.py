@@ -1,7 +1,7 @@
 """A pod's request as HAMi's filter sees it, and how HAMi reads quantities."""
 
 from collections.abc import Hashable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -68,7 +68,7 @@ class ContainerRequest(msgspec.Struct, frozen=True):
         return card_memory_mib * self.percentage // 100 if self.percentage != UNSET_PERCENTAGE else 0
 
 
-class Constraints(NamedTuple):
+class Constraints(msgspec.Struct, frozen=True):
     """What the pod's annotations rule out, as raw texts, which versions read differently; None for a missing one."""
 
     use_type: str | None = None
@@ -83,7 +83,7 @@ class Constraints(NamedTuple):
     """The texts of the annotations in `Names.also_read`, in their order."""
 
 
-class PodRequest(NamedTuple):
+class PodRequest(msgspec.Struct, frozen=True):
     """A pod as HAMi's filter sees it: only the containers that yield a request, init containers first.
 
     A container that requests several devices has an entry for each, one after the other.

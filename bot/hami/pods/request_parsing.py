@@ -7,13 +7,12 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.names import Names
 from bot.hami.nodes.cards import GO_TRUE
 from bot.hami.pods.pod_request import INT32_MAX, Constraints, PodRequest, Resources, amount_of, written
-from bot.hami.vendors import DEFAULTS, FIRST, NAMES, VENDORS, called_together
+from bot.hami.vendors import DEFAULTS, FIRST, NAMES, VENDORS, common_noun
 from bot.hami.vendors.vendor import Device
-from bot.hami.version import Version
+from bot.hami.version import NEWEST_READ, Version
 from bot.kube.models import Container, Pod
 from bot.kube.quantities import parse_quantity
 from bot.safe_yaml import parse_documents
@@ -108,7 +107,7 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
     def noun_for(self, types: Iterable[str]) -> str:
         """The users' common word for GPUs of these types; types of no device are left out."""
         pairs = [(type_.upper(), self.device_of(type_)) for type_ in set(types)]
-        return called_together(device.vendor.names.noun for type_, device in pairs if device.word.upper() in type_)
+        return common_noun(device.vendor.names.noun for type_, device in pairs if device.word.upper() in type_)
 
     @cached_property
     def by_register(self) -> Mapping[str, Device]:

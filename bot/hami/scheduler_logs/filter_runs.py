@@ -74,7 +74,7 @@ class NodeVerdict(NamedTuple):
         return found or ((self.reason,) if self.reason else ())
 
 
-class Cycle(NamedTuple):
+class Cycle(msgspec.Struct, frozen=True):
     """One filter run of a pod and the bind that followed, as the log tells.
 
     `start` is None for lines whose start is not in the log. `uid` is the pod's as the start line has it. `requests` has

@@ -1,4 +1,4 @@
-"""The schedulers' log lines about one pod, and what the extender's last filter run said of each node.
+"""The schedulers' log lines: their parts and whom they are about, and what they tell of panics and throttling.
 
 Formats: k8s.io/klog/v2, and k8s.io/component-base's JSON (`--logging-format=json`, kube-scheduler only); messages of
 HAMi pkg/scheduler/{scheduler,score,event}.go at v2.4 to v2.10. Pods interleave, so lines are tied together by the pod's
@@ -53,14 +53,6 @@ class LogLine(NamedTuple):
     where: str
     message: str
     values: dict[str, str]
-
-
-class NodeRefusal(NamedTuple):
-    """Why the last filter run of a pod refused one node; `reason` is empty up to HAMi 2.5."""
-
-    node: str
-    reason: str
-    line: LogLine
 
 
 def parse_line(raw: str, now: datetime) -> LogLine | None:
@@ -124,7 +116,7 @@ def _moment(found: re.Match[str], now: datetime) -> datetime | None:
     month, day, hour, minute, second, micros = (int(found[group]) for group in range(2, 8))
     for year in (now.year, now.year - 1):
         try:
-            moment = datetime(year, month, day, hour, minute, second, micros, tzinfo=UTC)
+            moment = datetime(year, month, day, hour, minute, second, microsecond=micros, tzinfo=UTC)
         except ValueError:
             continue
         if moment <= now + _SKEW:
@@ -168,17 +160,6 @@ def lines_about(raws: Iterable[str], namespace: str, name: str, now: datetime) -
     return [line for line in parsed if line is not None and pod_key_of(line) == f"{namespace}/{name}"]
 
 
-def last_refusals(lines: Iterable[LogLine]) -> list[NodeRefusal]:
-    """Why the pod's last filter run refused each node; empty when that run is not in the log or refused nothing."""
-    refusals: dict[str, NodeRefusal] = {}
-    for line in lines:
-        if line.message in FILTER_STARTS:
-            refusals.clear()
-        elif line.message in NODE_UNFIT and (node := line.values.get("node")):
-            refusals[node] = NodeRefusal(node, line.values.get("reason", ""), line)
-    return [refusals[node] for node in sorted(refusals)]
-
-
 _SERVING = re.compile(r"(?:(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)(?:\.\d+)? )?http2?: panic serving \S+: (.+)")
 _ENDED = re.compile(r"(?:panic|fatal error): .+")
 EXIT_CODE = 2
@@ -196,19 +177,19 @@ class Panic(NamedTuple):
     at: datetime | None
 
 
-def broke_off(message: str) -> bool:
+def says_answer_broke_off(message: str) -> bool:
     """Whether kube-scheduler's message says that an answer ended in the middle: a panic, by HTTP/2 and by HTTP/1."""
     return bool(_BROKE_OFF.search(message))
 
 
-def found_nobody(message: str) -> bool:
+def says_nobody_listened(message: str) -> bool:
     """Whether kube-scheduler's message says that no process listened: a panic may have ended the extender."""
     return "connection refused" in message
 
 
 def may_be_panic(message: str) -> bool:
     """Whether kube-scheduler's message about a call can be caused by a panic, or by a process that one ended."""
-    return broke_off(message) or found_nobody(message) or bool(_FAILED.search(message))
+    return says_answer_broke_off(message) or says_nobody_listened(message) or bool(_FAILED.search(message))
 
 
 def may_be_refused_request(message: str) -> bool:

@@ -61,7 +61,8 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One fault by its words. `match` is a substring, or with `regex` a regular expression.
 
     `versions` as in `>=2.5 <=2.9` or `all`. `core`: the words are HAMi-core's, right behind its header. `example` is a
-    line as it was printed; `source` the threads, or the HAMi version and file, that show it.
+    line as it was printed; `source` the threads, or the HAMi version and file, that show it. `looks`: the fix changes
+    nothing, always or for a pod with NVIDIA's runtime class.
     """
 
     id: str
@@ -75,12 +76,18 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     versions: str = "all"
     regex: bool = False
     core: bool = False
+    looks: Literal["", "always", "classed"] = ""
 
     @property
     def pattern(self) -> str:
         """A regular expression that finds the fault's words in a line."""
         words = self.match if self.regex else re.escape(self.match)
         return f"{CORE_HEADER}(?:{words})" if self.core else words
+
+    @property
+    def recreates(self) -> bool:
+        """Whether the fix is to create the pod anew."""
+        return self.en.fix.startswith("Recreate the pod")
 
     def holds_for(self, version: Version | None) -> bool:
         """Whether this version of HAMi prints the fault's words; an unknown version may."""
@@ -109,6 +116,11 @@ class Hit(NamedTuple):
     def fix(self) -> Text:
         """What to do about the fault that the signature's words show."""
         return literal(self._said(self.signature.en.fix), self._said(self.signature.zh.fix))
+
+    @property
+    def fix_looks(self) -> bool:
+        """Whether the fix only tells where to look."""
+        return self.signature.looks == "always" or (self.classed and self.signature.looks == "classed")
 
     @property
     def is_past(self) -> bool:

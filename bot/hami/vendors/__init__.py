@@ -60,7 +60,7 @@ _PATTERNS = [
 ]
 
 
-def called_together(nouns: Iterable[str]) -> str:
+def common_noun(nouns: Iterable[str]) -> str:
     """The common word for devices with these nouns: `device` where they differ; the first vendor's without any."""
     found = set(nouns) or {FIRST.names.noun}
     return found.pop() if len(found) == 1 else "device"

@@ -9,10 +9,18 @@ from bot.hami.fit.verdicts import INSUFFICIENT_CORE, CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState, read_json
 from bot.hami.nodes.registration import Unregistered, capacity_of, registered_cards
-from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, Resources
+from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, PodRequest, Resources
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.rescanned_nodes import Counted, Found
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Denied, Mutation, amount_in, limits_of
+from bot.hami.vendors.vendor import (
+    AnnotatedContainer,
+    Answer,
+    Counted,
+    Denied,
+    Found,
+    Mutation,
+    amount_in,
+    limits_of,
+)
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 
@@ -84,8 +92,8 @@ class Amd(Counted):
             return found
         return [taken._replace(cores=units_of(taken.state, asked)) for taken in found]
 
-    def least(self, state: CardState, word: str) -> Ask:
-        return Ask(ContainerRequest(word, "", 1, 1, 0, 1))
+    def least(self, state: CardState, word: str) -> PodRequest:
+        return self.alone(ContainerRequest(word, "", 1, 1, 0, 1))
 
 
 def units_of(state: CardState, asked: ContainerRequest) -> int:

@@ -11,10 +11,9 @@ from bot.hami.fit.verdicts import INSUFFICIENT_CORE, NUMA_NOT_FIT, CardUse, Run,
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import capacity_of, cards_like
-from bot.hami.pods.pod_request import ContainerRequest, Resources, amount_of, to_int32
+from bot.hami.pods.pod_request import ContainerRequest, PodRequest, Resources, amount_of, to_int32
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.rescanned_nodes import Counted
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Denied, Mutation
+from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Counted, Denied, Mutation
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 
@@ -113,8 +112,8 @@ class AwsNeuron(Counted):
         left = _BOTH_CORES - state.cores if state.cores else _BOTH_CORES
         return [CardUse(state, 0, 1 if asked.cores == 1 and not state.cores else left)]
 
-    def least(self, state: CardState, word: str) -> Ask:
-        return Ask(ContainerRequest(word, "", 1, 0, 0, 1))
+    def least(self, state: CardState, word: str) -> PodRequest:
+        return self.alone(ContainerRequest(word, "", 1, 0, 0, 1))
 
     def count_cores(self, cores: int) -> int:
         return cores.bit_count()

@@ -6,7 +6,7 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import WHOLE_CARD
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.rescanned_nodes import CountedByCores
+from bot.hami.vendors.vendor import CountedByCores
 
 
 class Cambricon(CountedByCores):

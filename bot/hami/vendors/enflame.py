@@ -25,8 +25,7 @@ from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources, written
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.rescanned_nodes import Counted, Found, Rescanned
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Denied, Mutation
+from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Counted, Denied, Found, Mutation, Rescanned
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 from bot.kube.quantities import parse_quantity

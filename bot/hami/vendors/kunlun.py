@@ -5,9 +5,16 @@ import msgspec
 from bot.hami.fit.verdicts import EXCLUSIVE_CONFLICT, NUMA_NOT_FIT, UUID_MISMATCH, CardUse, Run, Verdict, uuid_allows
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState, read_json
-from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, amount_of
-from bot.hami.vendors.rescanned_nodes import Counted
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Mutation, Vendor
+from bot.hami.pods.pod_request import (
+    INT32_MAX,
+    WHOLE_CARD,
+    Constraints,
+    ContainerRequest,
+    PodRequest,
+    Resources,
+    amount_of,
+)
+from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Counted, Mutation, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 
@@ -120,8 +127,8 @@ class Vxpu(Vendor):
         sizes = (state.memory_mib // state.slots,) if state.slots else SIZES_MIB
         return [size for size in sizes if size <= state.free_memory_mib]
 
-    def least(self, state: CardState, word: str) -> Ask:
-        return Ask(ContainerRequest(word, "", 1, min(self.slices(state), default=SIZES_MIB[0]), 0, 0))
+    def least(self, state: CardState, word: str) -> PodRequest:
+        return self.alone(ContainerRequest(word, "", 1, min(self.slices(state), default=SIZES_MIB[0]), 0, 0))
 
 
 def rounded(memory_mib: int) -> int:

@@ -11,15 +11,22 @@ import msgspec
 from bot.hami.fit.verdicts import INSUFFICIENT_CORE, UNHEALTHY, CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
-from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, written
+from bot.hami.pods.pod_request import (
+    INT32_MAX,
+    WHOLE_CARD,
+    ContainerRequest,
+    PodRequest,
+    Resources,
+    written,
+)
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.rescanned_nodes import Counted, Rescanned
 from bot.hami.vendors.vendor import (
     AnnotatedContainer,
     Answer,
-    Ask,
+    Counted,
     Denied,
     Mutation,
+    Rescanned,
     amount_in,
     limits_of,
     whole_or,
@@ -194,10 +201,10 @@ class MetaxSgpu(Rescanned):
             for taken in passed[: asked.count]
         ]
 
-    def least(self, state: CardState, word: str) -> Ask:
+    def least(self, state: CardState, word: str) -> PodRequest:
         """The least request of a pod that may share the card with the pods that are on it."""
         app_class = ONLINE if state.classes else None
-        return Ask(ContainerRequest(word, "", 1, 1, 0, 0), Constraints(more=(app_class, state.card.mode)))
+        return self.alone(ContainerRequest(word, "", 1, 1, 0, 0), more=(app_class, state.card.mode))
 
 
 def _linked(run: Run, passed: list[CardUse], count: int) -> list[CardUse]:

@@ -4,8 +4,7 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import ContainerRequest, Resources
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.rescanned_nodes import CountedByCores
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Denied, Mutation, amount_in, whole_or
+from bot.hami.vendors.vendor import AnnotatedContainer, Answer, CountedByCores, Denied, Mutation, amount_in, whole_or
 from bot.hami.version import Version
 from bot.kube.models import Container
 

@@ -5,7 +5,6 @@ from itertools import combinations
 
 import msgspec
 
-from bot.hami.fit import mig
 from bot.hami.fit.verdicts import (
     ALLOCATED_INSUFFICIENT,
     CORDONED,
@@ -20,7 +19,7 @@ from bot.hami.fit.verdicts import (
     type_allows,
 )
 from bot.hami.names import Names
-from bot.hami.nodes.cards import CardState
+from bot.hami.nodes.cards import CardState, MigChoice, choose_profile
 from bot.hami.nodes.registration import JSON_SINCE, Registration, Unregistered, registered_cards
 from bot.hami.pods.pod_request import (
     INT32_MAX,
@@ -224,7 +223,7 @@ class Nvidia(Vendor):
         return [
             profile.memory_mib
             for profile in state.card.mig_profiles
-            if profile.memory_mib <= state.free_memory_mib and mig.choose([profile], 0, state.placements)
+            if profile.memory_mib <= state.free_memory_mib and choose_profile([profile], 0, state.placements)
         ]
 
 
@@ -264,7 +263,7 @@ def _look(run: Run, in_play: list[CardState], container: ContainerRequest) -> tu
                     counts[NUMA_NOT_FIT] = counts.get(NUMA_NOT_FIT, 0) + grown
                 taken = []
             previous_numa = state.card.numa
-        choice: mig.MigChoice | None = None
+        choice: MigChoice | None = None
         if code is None:
             run.taking = taken
             code = checks.failing(run, state, container, _AFTER_NUMA)
@@ -286,13 +285,13 @@ def _look(run: Run, in_play: list[CardState], container: ContainerRequest) -> tu
     return taken, counts
 
 
-def _place_mig(run: Run, state: CardState, memory_mib: int, taken: list[CardUse]) -> mig.MigChoice | None:
+def _place_mig(run: Run, state: CardState, memory_mib: int, taken: list[CardUse]) -> MigChoice | None:
     if not run.rules.modern:
         raise UnmodelledError(Text("error-hami.old-mig-templates"))
     if run.topology:
         raise UnmodelledError(Text("error-hami.topology-aware-on-mig"))
     earlier = [use.placement for use in taken if use.state is state and use.placement]
-    return mig.choose(state.card.mig_profiles, memory_mib, [*state.placements, *earlier])
+    return choose_profile(state.card.mig_profiles, memory_mib, [*state.placements, *earlier])
 
 
 def _choose_linked(run: Run, taken: list[CardUse], count: int) -> list[CardUse]:

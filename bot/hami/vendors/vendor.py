@@ -16,13 +16,15 @@ import msgspec
 
 from bot.hami.fit.verdicts import CardUse, Run, Verdict
 from bot.hami.names import Names
-from bot.hami.nodes.cards import CardState
+from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.node_lock import LOCK_KEY
 from bot.hami.nodes.registration import (
     OTHERS_BY_KUBELET_SINCE,
     Judgement,
     Registration,
     Unregistered,
+    capacity_of,
+    cards_like,
     judge_as_scheduler,
     kubelet_offers,
     parse_handshake,
@@ -33,6 +35,7 @@ from bot.hami.pods.pod_request import (
     WHOLE_CARD,
     Constraints,
     ContainerRequest,
+    PodRequest,
     Resources,
     amount_of,
     to_int32,
@@ -93,13 +96,6 @@ class Denied(NamedTuple):
 
 Answer = Mutation | Denied | None
 """What HAMi's webhook makes of a container, for a vendor; None where it requests none of the vendor's devices."""
-
-
-class Ask(NamedTuple):
-    """A request that a pod may make: that of one container, with the annotations' constraints."""
-
-    container: ContainerRequest
-    constraints: Constraints = Constraints()
 
 
 class Vendor:
@@ -306,9 +302,14 @@ class Vendor:
         """Whether one card may serve a container that requests several."""
         return False
 
-    def least(self, state: CardState, word: str) -> Ask:
+    def least(self, state: CardState, word: str) -> PodRequest:
         """The least that a pod can request of the card as it is used; `word` is the device's."""
-        return Ask(ContainerRequest(word, "", 1, 1, 0, 0))
+        return self.alone(ContainerRequest(word, "", 1, 1, 0, 0))
+
+    def alone(self, container: ContainerRequest, **annotations: Any) -> PodRequest:
+        """The request of a pod with one container, and what its annotations rule out."""
+        own = msgspec.structs.replace(container, vendor=self.names.word)
+        return PodRequest("", "", "", (own,), Constraints(**annotations))
 
     def slices(self, state: CardState) -> Sequence[int]:
         """The amounts of memory in MiB that one pod could get from the card as it is used."""
@@ -367,3 +368,63 @@ def limits_of(container: Container) -> Container:
         return container
     limits = msgspec.structs.replace(container.resources, requests=None)
     return msgspec.structs.replace(container, resources=limits)
+
+
+Found = Registration | Unregistered
+
+
+class Rescanned(Vendor):
+    """A vendor without a handshake, whose cards count for as long as the node has the register annotation.
+
+    The scheduler reads its nodes anew in every pass and remembers nothing [HAMi v2.10.0 pkg/scheduler/scheduler.go
+    register loop, pkg/device/*/device.go GetNodeDevices].
+    """
+
+    def find(self, node: Node, resources: Resources) -> Found:
+        """The node's cards as its register annotation has them, or why there are none."""
+        return registered_cards(node, self.names, self.names.word)
+
+    def registration(self, node: Node, version: Version, now: datetime, resources: Resources) -> Found:
+        """The node's cards as `find` reads them; neither version nor time matters."""
+        return self.find(node, resources)
+
+    def is_taken_in_for_good(self, node: Node, version: Version, resources: Resources) -> bool:
+        """True: the cards count for as long as they are registered."""
+        return True
+
+    def is_held_by_turns(self, node: Node, version: Version, now: datetime, resources: Resources) -> bool:
+        """False: the scheduler does not drop registered cards."""
+        return False
+
+
+class Counted(Rescanned):
+    """A vendor whose cards are counted by the node's capacity, and are all alike."""
+
+    card: Card
+    counted_by: str = "count"
+    """The field of `Resources` with the resource that counts the cards."""
+
+    def cards(self, node: Node, resources: Resources) -> list[Card]:
+        """The cards that the node's capacity counts."""
+        return cards_like(self.card, capacity_of(node, resources.count), f"{node.name}-{self.names.card_word}-")
+
+    def find(self, node: Node, resources: Resources) -> Found:
+        """The counted cards as a registration, under the resource that counts them."""
+        found = tuple(self.cards(node, resources))
+        key = getattr(resources, self.counted_by)
+        return Registration(self.names, self.names.word, key, "capacity", found) if found else Unregistered("absent")
+
+
+class CountedByCores(Counted):
+    """A vendor whose plugin offers the node's cores, `Names.capacity_unit` of them a card, and memory as amounts."""
+
+    counted_by = "cores"
+
+    def cards(self, node: Node, resources: Resources) -> list[Card]:
+        """The cards that the node's cores make, each with an equal part of the memory."""
+        cores, whole_card = capacity_of(node, resources.cores), self.names.capacity_unit
+        if cores <= 0:
+            return []
+        memory = capacity_of(node, resources.memory) * resources.memory_factor * whole_card // cores
+        card = Card(slots=100, memory_mib=memory, cores=whole_card, type=self.names.word, health=True)
+        return cards_like(card, -(-cores // whole_card), f"{node.name}-{self.names.card_word}-")

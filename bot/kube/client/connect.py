@@ -114,7 +114,7 @@ async def open_cluster(
     # By name from here on: another current-context in the file must not move an open cluster elsewhere.
     reconnect = partial(_connect, kubeconfig, link.context, name)
     home = "" if link.context else link.namespace
-    return LiveCluster(link, reconnect, name=name or link.context or "in-cluster", limits=limits, home=home)
+    return LiveCluster(link, reconnect, limits, name=name or link.context or "in-cluster", home=home)
 
 
 async def open_writer(

@@ -108,12 +108,56 @@ class RefusedAnswer(NamedTuple):
     wait_s: int
 
 
-class LiveCluster:
-    """A cluster read through its API server. Use as an async context manager, or call `aclose`.
+class ApiClient:
+    """A client of one API server that renews its credentials. Use as an async context manager, or call `aclose`.
 
     `clock` is the API server's, learned from every answer. `home` is the namespace of the pod that runs this bot, empty
-    outside the cluster. `known_as` is the cluster's name in the settings, empty without one.
+    outside the cluster.
     """
+
+    def __init__(
+        self,
+        link: ServerLink,
+        reconnect: Callable[[], Awaitable[ServerLink]],
+        limits: aiohttp.ClientTimeout,
+        *,
+        home: str = "",
+    ) -> None:
+        self.home = home
+        self.clock = ServerClock()
+        self._link = link
+        self._reconnect = reconnect
+        self._reconnecting = asyncio.Lock()
+        self._retired: ServerLink | None = None
+        self._limits = limits
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes every connection; nothing can be asked afterwards."""
+        for link in filter(None, (self._link, self._retired)):
+            await link.aclose()
+
+    async def _renew(self, turned_away: ServerLink) -> None:
+        """Reads the credentials anew, unless a concurrent request has done so since.
+
+        The old link may still be bringing other answers, so it is closed with the next renewal only.
+        """
+        async with self._reconnecting:
+            if self._link is not turned_away:
+                return
+            fresh = await self._reconnect()
+            if self._retired:
+                await self._retired.aclose()
+            self._retired, self._link = turned_away, fresh
+
+
+class LiveCluster(ApiClient):
+    """A cluster read through its API server. `known_as` is its name in the settings, empty without one."""
 
     hami_version_hint = ""
     cache_age_s = None
@@ -124,34 +168,15 @@ class LiveCluster:
         self,
         link: ServerLink,
         reconnect: Callable[[], Awaitable[ServerLink]],
+        limits: aiohttp.ClientTimeout,
         *,
         name: str,
-        limits: aiohttp.ClientTimeout,
-        home: str = "",
+        home: str,
     ) -> None:
-        self.name = name
-        self.known_as = link.cluster
-        self.context = link.context
-        self.home = home
-        self.namespace = link.namespace
-        self.clock = ServerClock()
-        self._link = link
-        self._reconnect = reconnect
-        self._reconnecting = asyncio.Lock()
-        self._retired: ServerLink | None = None
-        self._limits = limits
+        super().__init__(link, reconnect, limits, home=home)
+        self.name, self.known_as = name, link.cluster
+        self.context, self.namespace = link.context, link.namespace
         self._undecodable: dict[tuple[Selection[Any], str], list[str]] = {}
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Closes every connection; the cluster cannot be read afterwards."""
-        for link in filter(None, (self._link, self._retired)):
-            await link.aclose()
 
     @property
     def undecodable(self) -> list[str]:
@@ -311,19 +336,6 @@ class LiveCluster:
             else:
                 raise refused(request, answer.status, answer.body, link.credentials)
 
-    async def _renew(self, turned_away: ServerLink) -> None:
-        """Reads the credentials anew, unless a concurrent read has done so since.
-
-        The old link may still be bringing other answers, so it is closed with the next renewal only.
-        """
-        async with self._reconnecting:
-            if self._link is not turned_away:
-                return
-            fresh = await self._reconnect()
-            if self._retired:
-                await self._retired.aclose()
-            self._retired, self._link = turned_away, fresh
-
     async def _pages(self, request: ApiRequest, kind: Kind[R], *, most: int = 0) -> Listed[R]:
         found: list[R] = []
         bad: dict[str, str] = {}
@@ -333,7 +345,7 @@ class LiveCluster:
             found += page.items or ()
             if not page.metadata.next or 0 < most <= len(found):
                 break
-            turn = request._replace(query=(*request.query, ("continue", page.metadata.next)))
+            turn = msgspec.structs.replace(request, query=(*request.query, ("continue", page.metadata.next)))
         return Listed(found[: most or None], bad, page.metadata.version)
 
     async def list(self, kind: Kind[R], namespace: str = "", **which: Unpack[Which]) -> list[R]:

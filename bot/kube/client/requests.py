@@ -17,7 +17,7 @@ _FORBIDDEN = re.compile(
 )
 
 
-class ApiRequest(NamedTuple):
+class ApiRequest(msgspec.Struct, frozen=True):
     """One request: `verb` and `resource` as RBAC names them (`list` `deployments.apps`), the rest as it is sent.
 
     `content` is the body of a write: the operations of a JSON patch, an object, or text.

@@ -4,16 +4,15 @@ A write is never repeated by itself. A write without an answer is reported as pe
 object before deciding anew.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Self
+from typing import Any
 
 import aiohttp
 import msgspec
 
 from bot.errors import SourceError
-from bot.kube.client.live import ERROR_BODY_LIMIT, METADATA_ONLY, ServerLink
+from bot.kube.client.live import ERROR_BODY_LIMIT, METADATA_ONLY, ApiClient
 from bot.kube.client.requests import ApiRequest, ApiStatus, broken, refused
-from bot.kube.client.responses import UNREADABLE, ListPage, ServerClock, decoded, segment, whole_body
+from bot.kube.client.responses import UNREADABLE, ListPage, decoded, segment, whole_body
 from bot.kube.models import DEPLOYMENTS, LEASES, PODS, Kind, Resource
 from bot.texts import Text
 
@@ -33,38 +32,11 @@ class OutcomeUnknown(SourceError):  # noqa: N818  # what the person is told
     """The write may have been done: the connection broke after it was sent. Read the object again."""
 
 
-class Writer:
-    """Writes to one cluster. Use as an async context manager, or call `aclose`.
-
-    `home` is the namespace of the pod that runs this bot, empty outside the cluster. `clock` is the API server's,
-    learned from every answer.
+class Writer(ApiClient):
+    """Writes to one cluster.
 
     Every method raises SourceError: `Conflict` and `OutcomeUnknown` as they say, NotFound for an object that is gone.
     """
-
-    def __init__(
-        self,
-        link: ServerLink,
-        reconnect: Callable[[], Awaitable[ServerLink]],
-        limits: aiohttp.ClientTimeout,
-        *,
-        home: str = "",
-    ) -> None:
-        self.home = home
-        self._link = link
-        self._reconnect = reconnect
-        self._limits = limits
-        self.clock = ServerClock()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Closes every connection of the writer."""
-        await self._link.aclose()
 
     async def ask_time(self) -> None:
         """Reads the API server's version, which everybody may, so that `clock` has the present time."""
@@ -86,7 +58,7 @@ class Writer:
             ]
             if not page.metadata.next:
                 return found
-            request = request._replace(query=(*query, ("continue", page.metadata.next)))
+            request = msgspec.structs.replace(request, query=(*query, ("continue", page.metadata.next)))
 
     async def pods_of(self, deployment: dict[str, Any]) -> list[str]:
         """The names of the Deployment's running pods. Raises SourceError where its selector has more than labels."""
@@ -131,22 +103,22 @@ class Writer:
         kube-scheduler answers a GET of the flag with 406 (k8s.io/apiserver, routes/flags.go) where it has let the
         request through; its own authorization refuses before that, as does the API server without `get` on pods/proxy.
         """
-        status, _ = await self._exchange(_flag_of(namespace, pod, "get"))
+        status, _ = await self._exchange(_flag_of(namespace, pod))
         return status == _NOT_ACCEPTABLE
 
     async def set_verbosity(self, namespace: str, pod: str, level: str) -> None:
         """Sets -v of the pod's running kube-scheduler, until it restarts (k8s.io/apiserver, routes/flags.go)."""
-        await self._send(_flag_of(namespace, pod, "update")._replace(method="PUT", content=level))
+        await self._send(msgspec.structs.replace(_flag_of(namespace, pod), verb="update", method="PUT", content=level))
 
     async def _object(self, request: ApiRequest) -> dict[str, Any]:
         return decoded(request, await self._send(request), dict[str, Any])
 
     async def _send(self, request: ApiRequest) -> bytes:
         """The body of a good answer. One that is turned away for its credentials, undone, is sent once more."""
+        link = self._link
         status, body = await self._exchange(request)
         if status == 401:
-            turned_away, self._link = self._link, await self._reconnect()
-            await turned_away.aclose()
+            await self._renew(link)
             status, body = await self._exchange(request)
         if status in (200, 201):
             return body
@@ -182,10 +154,10 @@ def _failed_test(body: bytes) -> bool:
         return False
 
 
-def _flag_of(namespace: str, pod: str, verb: str) -> ApiRequest:
+def _flag_of(namespace: str, pod: str) -> ApiRequest:
     address = f"https:{segment(pod)}:{KUBE_SCHEDULER_PORT}"
     path = f"{PODS.path(segment(namespace), address)}/proxy/debug/flags/v"
-    return ApiRequest(verb, "pods/proxy", path, namespace, (), "*/*")
+    return ApiRequest("get", "pods/proxy", path, namespace, accept="*/*")
 
 
 def _path(kind: Kind[Any], namespace: str, name: str = "") -> str:

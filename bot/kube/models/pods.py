@@ -212,15 +212,19 @@ class HolderSpec(Model, frozen=True):
         keep(self, "scheduler_name", shared(self.scheduler_name))
 
 
-class HolderState(Model, frozen=True):
+class ListedState(Model, frozen=True):
+    """A container's state in lists of thousands of pods, without the time since when it runs."""
+
+    waiting: StateWaiting | None = None
     terminated: StateTerminated | None = None
 
 
-class HolderContainer(Model, frozen=True):
+class ListedContainer(Model, frozen=True):
     name: str = ""
+    ready: bool = False
     restart_count: int = 0
-    state: HolderState = HolderState()
-    last_state: HolderState = HolderState()
+    state: ListedState = ListedState()
+    last_state: ListedState = ListedState()
 
     @property
     def end(self) -> StateTerminated | None:
@@ -231,7 +235,7 @@ class HolderContainer(Model, frozen=True):
 class HolderStatus(Model, frozen=True):
     phase: str = ""
     init_container_statuses: list[ContainerStatus] | None = None
-    container_statuses: list[HolderContainer] | None = None
+    container_statuses: list[ListedContainer] | None = None
 
     def __post_init__(self) -> None:
         """Keeps only containers whose process ended, to save memory: of thousands of pods they are few."""
@@ -257,24 +261,11 @@ class DaemonPodCondition(Model, frozen=True):
     status: str = ""
 
 
-class DaemonContainerState(Model, frozen=True):
-    waiting: StateWaiting | None = None
-    terminated: StateTerminated | None = None
-
-
-class DaemonContainer(Model, frozen=True):
-    name: str = ""
-    ready: bool = False
-    restart_count: int = 0
-    state: DaemonContainerState = DaemonContainerState()
-    last_state: DaemonContainerState = DaemonContainerState()
-
-
 class DaemonPodStatus(Model, frozen=True):
     phase: str = ""
     reason: str = ""
     conditions: list[DaemonPodCondition] | None = None
-    container_statuses: list[DaemonContainer] | None = None
+    container_statuses: list[ListedContainer] | None = None
 
     def __post_init__(self) -> None:
         """Keeps only the condition Ready: the others would be a third of the memory of thousands of pods."""

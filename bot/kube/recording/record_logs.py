@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
+from msgspec import structs
+
 from bot.errors import SourceError
 from bot.kube.cluster import (
     PLUGIN_LOG_BYTES,
@@ -54,7 +56,7 @@ async def logs_of_hami(
     plugins = sorted(filter(is_plugin, pods), key=order)
     chosen = plugins[:MOST_PLUGIN_PODS]
     wanted = [run for scheduler in filter(is_scheduler, pods) for run in _runs(scheduler, pod)]
-    wanted += [run._replace(tail=PLUGIN_LOG_LINES) for plugin in chosen for run in _runs(plugin)]
+    wanted += [structs.replace(run, tail=PLUGIN_LOG_LINES) for plugin in chosen for run in _runs(plugin)]
     logs: dict[str, bytes] = {}
     gaps: list[Gap] = []
     if rest := len(plugins) - len(chosen):
@@ -64,7 +66,7 @@ async def logs_of_hami(
         limit = min(left, PLUGIN_LOG_BYTES) if wanted_log.tail else left
         try:
             name = log_name(wanted_log.namespace, wanted_log.pod, wanted_log.container, previous=wanted_log.previous)
-            lines, cut, *_ = await newest_lines(cluster, wanted_log._replace(limit_bytes=limit))
+            lines, cut, *_ = await newest_lines(cluster, structs.replace(wanted_log, limit_bytes=limit))
         except SourceError as error:
             gaps.append(gap(wanted_log.source, error.message, error.hint))
             continue

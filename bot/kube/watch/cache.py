@@ -17,7 +17,7 @@ from bot.kube.client.responses import left_out
 from bot.kube.cluster import Clocks, Which
 from bot.kube.models import NODES, DaemonPod, Holder, Kind, Node, Pod, Resource
 from bot.kube.object_memo import Kept
-from bot.kube.watch.follow import Follower, FollowPace, shared
+from bot.kube.watch.follow import Follower, FollowPace, wait_for_shared
 
 R = TypeVar("R", bound=Resource)
 
@@ -63,7 +63,7 @@ class WatchCache:
             reading = self._next[key] = asyncio.create_task(self._read(wanted, namespace))
             # A failure is told to those who wait; there may be none any more.
             reading.add_done_callback(lambda read: read.cancelled() or read.exception())
-        return await shared(reading, f"list of {wanted.kind.plural} in {self.live.name}")
+        return await wait_for_shared(reading, f"list of {wanted.kind.plural} in {self.live.name}")
 
     async def _read(self, wanted: Selection[R], namespace: str) -> Listed[R]:
         key = wanted, namespace

@@ -39,7 +39,7 @@ class FollowPace(NamedTuple):
     forbidden_s: float = 600
 
 
-async def shared(reading: asyncio.Task[T], name: str) -> T:
+async def wait_for_shared(reading: asyncio.Task[T], name: str) -> T:
     """The result of a reading that several callers wait for; it goes on when one of them is cancelled.
 
     Raises the reading's error, and SourceError where the reading itself was cancelled because the bot closes.
@@ -144,7 +144,7 @@ class Follower(Generic[R]):
         if self._listing is None:
             self._listing = asyncio.create_task(self._list_once())
             self._listing.add_done_callback(self._listed)
-        return await shared(self._listing, self._name)
+        return await wait_for_shared(self._listing, self._name)
 
     def _listed(self, listing: asyncio.Task[float]) -> None:
         self._listing = None

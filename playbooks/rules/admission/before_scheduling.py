@@ -11,7 +11,7 @@ from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.hami.webhook import DEFAULT_SCHEDULERS, LEAVES_OWN_ALONE
 from bot.kube.models import Pod
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, one_line, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, act, one_line, step
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.dra import KUEUE, Queued
@@ -48,7 +48,12 @@ def refused_at_creation(scene: AbsentScene) -> Iterator[Finding]:
     if by_hami and change:
         about = ("resourcequota",) if change == BY_QUOTA else (owner.kind.lower(), owner.name)
         look = kubectl("-n", event.namespace, "get", *about, "-o", "yaml")
-        actions.insert(0, step(change, look))
+        if scene.wanted.kind == "Deployment" and change != BY_QUOTA:  # its ReplicaSet follows it
+            change = Text(
+                "admission-denied.in", change=change, owner=f"Deployment {event.namespace}/{scene.wanted.name}"
+            )
+            look = kubectl("-n", event.namespace, "edit", f"deployment/{scene.wanted.name}")
+        actions.insert(0, act(change, look))
     proofs = [quotes.of_event(refusal) for refusal in scene.refusals]
     yield finding("admission-denied", claim, proofs=proofs, actions=actions)
 
@@ -132,7 +137,7 @@ def policies_unread(scene: PodScene | PlacedScene) -> Iterator[Finding]:
     """The findings about policies in the pod that HAMi does not know: silently, it takes its own instead."""
     for strange in unknown_policies(scene.pod, scene.version):
         proof = quotes.of_pod_annotation(scene.pod, strange.key)
-        yield policy_finding(strange, proof, step(remedied(strange), proof.command))
+        yield policy_finding(strange, proof, edit_owner(scene.pod, remedied(strange)))
 
 
 def policy_finding(strange: UnknownPolicy, proof: Evidence, fix: NextAction) -> Finding:

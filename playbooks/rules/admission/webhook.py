@@ -4,6 +4,7 @@ What to do about a refusal is found by the refusal's words: HAMi v2.7 to v2.10, 
 MutateAdmission in pkg/device/*.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -16,7 +17,7 @@ from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Event, Pod
 from bot.kube.models.workloads import ServiceReference
 from bot.kube.times import format_time, parse_time
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, one_line, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, act, one_line, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.webhook import (
@@ -247,11 +248,11 @@ def faults(asked: Asked, *, sure: Confidence = "confirmed") -> list[Finding]:
         return _missing(asked, sure)
     service = service_of(hook)
     if service and (broken := _broken(seen, asked.scene.install, hook, service)):
-        why, shown = broken
+        why, shown, *fix = broken
         claim = Text("webhook-unreachable.fail" if fails(hook) else "webhook-unreachable.ignore", why=why)
         named = of_object(KIND, hook.config, service.name, "{.webhooks[*].clientConfig.service.name}")
         proofs = [named, *of_policy(hook), *shown]
-        return [asked.fault("webhook-unreachable", claim, sure, proofs, where_it_answers(hook))]
+        return [asked.fault("webhook-unreachable", claim, sure, proofs, [*fix, *where_it_answers(hook)])]
     lines = rejections(asked.scene)
     if said := uncalled(asked, hook, lines):
         return [said]
@@ -282,8 +283,8 @@ def _missing(asked: Asked, sure: Confidence) -> list[Finding]:
 
 def _broken(
     seen: WebhookSeen, install: Install, hook: Hook, asked: ServiceReference
-) -> tuple[Prose, list[Evidence]] | None:
-    """Where the way from the API server to the extender ends, and the objects that show it."""
+) -> tuple[Prose, list[Evidence]] | tuple[Prose, list[Evidence], NextAction] | None:
+    """Where the way from the API server to the extender ends, the objects that show it, and a fix if one is known."""
     found, name = seen.service(asked.namespace, asked.name), f"{asked.namespace}/{asked.name}"
     if found is None:
         return None if isinstance(seen.services, Gap) else (Text("webhook-unreachable.no-service", service=name), [])
@@ -293,9 +294,15 @@ def _broken(
         labels = [pod.metadata.labels or {} for pod in install.pods]
         wanted = (spec.selector or {}).items() if labels else ()
         key, value = next((item for item in wanted if all(own.get(item[0]) != item[1] for own in labels)), ("", ""))
-        text = Text("webhook-unreachable.no-match", service=name, label=f"{key}={value}") if key else ""
         shown = [of_object("Service", found, value or next(iter(spec.selector or {}), ""), "{.spec.selector}")]
-        return text or Text("webhook-unreachable.no-endpoint", service=name), shown
+        if not key:
+            return Text("webhook-unreachable.no-endpoint", service=name), shown
+        own = labels[0].get(key)
+        patch = json.dumps({"spec": {"selector": {key: own}}}, separators=(",", ":"))
+        values = {"service": name, "key": key, "own": own or Text("render.unset"), "now": value}
+        select = kubectl("-n", asked.namespace, "patch", "service", asked.name, "-p", patch)
+        text = Text("webhook-unreachable.no-match", service=name, label=f"{key}={value}")
+        return text, shown, act(Text("webhook-unreachable.select", **values), select)
     port = asked.port or _HTTPS
     used = next((service_port for service_port in spec.ports or () if service_port.port == port), None)
     if spec.ports and used is None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from bot.hami.installation.install import KUBERNETES_SCHEDULER
 from bot.hami.version import Version
-from bot.hami.webhook import LeftAlone, left_alone
+from bot.hami.webhook import LeftAlone, reason_left_alone
 from bot.kube.models import Pod, Workload
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, step
@@ -15,7 +15,7 @@ from playbooks.quotes import kubectl, kubectl_pod, of_object
 from playbooks.rule import rule
 from playbooks.rules.admission.webhook import KIND, Asked, RejectionLine, faults, of_rejection, rejections
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.holders import edit_owner
+from playbooks.rules.common.holders import edit_owner, recreate
 from playbooks.rules.waiting.refused_requests import unknown_resources
 from playbooks.scenes.placed_pod import PlacedScene
 from playbooks.scenes.waiting_pod import PodScene
@@ -65,7 +65,7 @@ def why_left_alone(scene: PodOfHami) -> LeftAlone | None:
     """Why HAMi's webhook left the pod alone, as far as the pod, its namespace and the webhook tell."""
     pod, webhook = scene.pod, scene.webhook
     labels = webhook.labels_of(pod.namespace) if webhook else None
-    return left_alone(pod, scene.config, scene.version, webhook.hook if webhook else None, labels)
+    return reason_left_alone(pod, scene.config, scene.version, webhook.hook if webhook else None, labels)
 
 
 def missed(
@@ -86,7 +86,7 @@ def missed(
     if respects and (foreign or install.flags.get(_OVERWRITE) == "false"):  # the webhook leaves it to that scheduler
         hami = install.scheduler_name
         key = "wrong-scheduler.manifest" if foreign else "wrong-scheduler.name"
-        fix = edit_owner(pod, Text(key, hami=hami), {"spec": {"schedulerName": hami}})
+        fix = edit_owner(pod, Text(key, hami=hami, now=named), {"spec": {"schedulerName": hami}})
         claim, sure = Text("wrong-scheduler.claim", scheduler=named, hami=hami), _sure(install.seen)
         return [finding("wrong-scheduler", claim, sure, [pod.spec.node_name], past.proofs, actions=[fix])]
     reason = why_left_alone(scene)
@@ -185,8 +185,11 @@ def _bypassed(past: _Past, how: str, shown: Sequence[Evidence] = (), reason: Lef
             look = f"kubectl get {KIND.lower()}s -o wide"
         elif how == "namespace":
             look = kubectl("get", "namespace", pod.namespace, "--show-labels")
-        recreate = step(Text("webhook-bypassed.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
-        steps = [step(fix, look), recreate]
+            if reason and reason.value:  # the selector wants the label away; what else it wants is the team's to say
+                fix = Text("webhook-bypassed.unlabel", label=label, namespace=pod.namespace)
+                look = kubectl("label", "namespace", pod.namespace, f"{reason.key}-")
+        looks = how not in ("unselected", "namespace", "static")
+        steps = [step(fix, look, changes_cluster=not looks), recreate(pod, Text("webhook-bypassed.recreate"))]
     proofs, sure = [*shown, *past.proofs], _sure(install.seen and how != "unanswered")
     return finding("webhook-bypassed", claim, sure, [pod.spec.node_name], proofs, actions=steps)
 

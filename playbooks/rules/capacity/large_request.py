@@ -23,7 +23,7 @@ from bot.hami.version import Version
 from bot.kube.models import Node, Pod
 from bot.kube.selectors import SELECTOR_TEXT, NodeFilter
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, Finding, NextAction, step
+from bot.report import Confidence, Evidence, Finding, NextAction, act, step
 from bot.texts import Text, listed
 from playbooks import quotes
 from playbooks.quotes import kubectl
@@ -31,8 +31,8 @@ from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.request_amounts import numbers_given
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import Part, finding
-from playbooks.rules.common.holders import edit, edit_owner, of_owner
-from playbooks.scenes.waiting_pod import PodScene
+from playbooks.rules.common.holders import are_siblings, edit, edit_owner, end_pod, of_owner
+from playbooks.scenes.waiting_pod import ALL_BUT_SIZE, PodScene
 
 _LARGEST_INIT = Version(2, 10, 0)
 """Since this version init containers count by the largest; before, they add up (pkg/device/devices.go, 2.9, 2.10)."""
@@ -56,7 +56,7 @@ def why_large(scene: PodScene, code: Code) -> Part | None:
     own = _more_cores(scene) if code == "card-insufficient-core" else None
     if own is not None or code not in _MENDED:
         return own
-    return _added_up(scene) or (None if code == "card-insufficient-core" else _whole(scene))
+    return _added_up(scene, code) or (None if code == "card-insufficient-core" else _whole(scene))
 
 
 def _whole(scene: PodScene) -> Part | None:
@@ -78,19 +78,49 @@ def _whole(scene: PodScene) -> Part | None:
     return None
 
 
-def _added_up(scene: PodScene) -> Part | None:
-    """Several init containers that ask for devices, of a version that counts them all at once."""
-    inits = [container for container in scene.request.containers if container.init]
-    if scene.version is None or scene.version >= _LARGEST_INIT or len(scene.request.containers) < 2 or not inits:
+def _added_up(scene: PodScene, code: Code) -> Part | None:
+    """Several containers that together ask for more than the devices have: init containers count all at once in older
+    versions; app containers always do.
+    """
+    asking, install = scene.request.containers, scene.install
+    inits = [container for container in asking if container.init]
+    summed = bool(inits) and scene.version is not None and scene.version < _LARGEST_INIT
+    size = at_most(scene, scene.device.word)[0]
+    if code == "impossible-anywhere" and not summed:
+        summed = verdicts.INSUFFICIENT_MEMORY in nearest_refusal(scene)[1].codes
+    if len(asking) < 2 or not summed or not size:
         return None
-    asked = [request_amounts.asked(scene, container) for container in scene.request.containers]
-    text = Text("large.inits", version=str(scene.version), asked=asked)
-    image = "jsonpath={.spec.template.spec.containers[*].image}"
-    install = scene.install
+    amounts = [container.count * (container.memory_mib or size * container.percentage // 100) for container in asking]
+    asked = [request_amounts.asked(scene, container) for container in asking]
+    values = {"asked": asked, "total": prose.mib(sum(amounts)), "size": prose.mib(size), "version": str(scene.version)}
+    owner, steps = of_owner(scene.pod), list[NextAction]()
+    if each := _each(scene, size):
+        now = listed(f"{container.memory_mib // scene.gpus.memory_factor}" for container in asking)
+        names = prose.names([container.container for container in asking])
+        each //= scene.gpus.memory_factor
+        less = Text("large.each", **values, **owner, containers=names, resource=scene.gpus.memory, each=each, now=now)
+        steps.append(edit(scene.pod, less))
+    if not inits or scene.version is None or scene.version >= _LARGEST_INIT:
+        return Part(Text("large.several", **values), [], steps)
     name = install.deployment.name if install.deployment else "hami-scheduler"
+    image = "jsonpath={.spec.template.spec.containers[*].image}"
     look = kubectl("-n", install.namespace, "get", "deployment", name, "-o", image)
-    one = edit(scene.pod, Text("large.one-init", **of_owner(scene.pod)))
-    return Part(text, [], [one, step(Text("large.upgrade"), look)])
+    one = edit(scene.pod, Text("large.one-init", **owner))
+    return Part(Text("large.inits", **values), [], [*steps, one, act(Text("large.upgrade"), look)])
+
+
+def _each(scene: PodScene, size: int) -> int:
+    """The most memory, of a device or an equal part of it, that each container may have on an empty node; 0 if none."""
+    asking = scene.request.containers
+    if not all(container.memory_mib for container in asking):
+        return 0
+    for share in range(1, len(asking) + 1):
+        less = [structs.replace(one, memory_mib=min(one.memory_mib, size // share)) for one in asking]
+        request = scene.request._replace(containers=tuple(less))
+        tried = (scene.view.cards_of(name, cards, empty=True) for _, name, cards in scene.cluster.shapes)
+        if any(scene.view.run(cards, request, ALL_BUT_SIZE).fits for cards in tried):
+            return size // share
+    return 0
 
 
 def _more_cores(scene: PodScene) -> Part | None:
@@ -134,10 +164,11 @@ class Loosened(NamedTuple):
 
     parts: tuple[str, ...]
     nodes: list[str]
+    terms: str
 
     def label(self) -> Text:
         key = "change.loosen-affinity" if self.parts == (BY_AFFINITY,) else "change.loosen-selector"
-        return Text(key, label=", ".join(self.parts), nodes=prose.some(self.nodes))
+        return Text(key, label=", ".join(self.parts), nodes=prose.some(self.nodes), terms=self.terms)
 
     def patch(self) -> dict[str, object]:
         """The looser selection as a patch of the pod; null values are removed."""
@@ -155,7 +186,20 @@ def loosen(scene: PodScene, names: Sequence[str]) -> Loosened | None:
         if drops(scene.nodes[name]) is None and scene.judge(name).fits:
             found.setdefault(_missed(scene.pod, scene.nodes[name]), []).append(name)
     parts = min(found, key=len, default=None)
-    return None if parts is None else Loosened(parts, found[parts])
+    return None if parts is None else Loosened(parts, found[parts], _terms(scene.pod))
+
+
+def _terms(pod: Pod) -> str:
+    """The pod's required node affinity as text: `gpu In a100, h100`; only one of several terms has to hold."""
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    return " or ".join(
+        ", ".join(
+            " ".join(filter(None, (one.key, one.operator, ", ".join(one.values or ()))))
+            for one in (*(term.match_expressions or ()), *(term.match_fields or ()))
+        )
+        for term in (required.node_selector_terms if required else None) or ()
+    )
 
 
 def _missed(pod: Pod, node: Node) -> tuple[str, ...]:
@@ -189,7 +233,7 @@ def too_small(scene: PodScene) -> Largest | None:
         return None
     largest: tuple[str, Card] | None = None
     nodes: list[str] = []
-    for name, seen in zip(scene.candidates, scene.view.seen(scene.candidates), strict=True):
+    for name, seen in zip(scene.candidates, scene.view.stocks_of(scene.candidates), strict=True):
         found = seen.state.registration if isinstance(seen.state, Unregistered) else seen.state
         if found is None:
             if scene.expects_gpus(name):
@@ -316,9 +360,7 @@ def _changes(scene: PodScene) -> list[NextAction]:
         return []
     names = scene.view.registered(scene.candidates)
     # The next pod of the same owner would take the place again of one that ended.
-    owners = {owner.uid for owner in scene.pod.metadata.owner_references or () if owner.controller}
-    held = ((pod, ref.uid) for pod in scene.view.facts.pods or () for ref in pod.metadata.owner_references or ())
-    siblings = {f"{pod.namespace}/{pod.name}" for pod, uid in held if uid in owners}
+    siblings = {f"{pod.namespace}/{pod.name}" for pod in scene.view.facts.pods or () if are_siblings(pod, scene.pod)}
     changes = smallest_changes(scene.view, names, scene.request)
     return [_action(scene, change) for change in changes if change.pod not in siblings]
 
@@ -328,7 +370,6 @@ def _action(scene: PodScene, change: PlacementChange) -> NextAction:
     if what == "memory" and over_a_card(scene):
         of_whole = any(card.card.memory_mib == change.amount for card in scene.view.cards(change.node))
         what = "percent" if of_whole else what
-    label = request_amounts.change(scene, change, what=what)
     if change.pod:
         # It holds its GPUs until it is gone, and should have been by then.
         leaving = (one for one in scene.view.facts.pods or () if one.metadata.deletion_timestamp)  # few of many
@@ -336,13 +377,15 @@ def _action(scene: PodScene, change: PlacementChange) -> NextAction:
         since = next((one.metadata.deletion_timestamp for one in found), None)
         if (at := parse_time(since)) is not None and scene.now - at > _LEAVING:
             label = Text("change.terminating-pod", pod=change.pod, since=since, node=change.node)
-        namespace, _, name = change.pod.partition("/")
-        return step(label, kubectl("-n", namespace, "get", "pod", name, "-o", "yaml"))
+            namespace, _, name = change.pod.partition("/")
+            return step(label, kubectl("-n", namespace, "get", "pod", name, "-o", "yaml"))
+        return end_pod(change.pod, change.node, scene.view.facts.pods or ())
+    label = request_amounts.change(scene, change, what=what)
     asking = {request.container for request in scene.request.containers}
     found = [container for container in pod.spec.containers if container.name in asking]
     limits = request_amounts.limits_of(scene, change, what)
     if len(asking) != 1 or not found or not limits:
-        return _without_annotations(scene, label, what)
+        return _without_annotations(scene, label, what, change.node)
     told = [
         Text("change.from-unset", resource=resource, amount=amount)
         if (now := written(found[0], resource)) is None
@@ -353,7 +396,7 @@ def _action(scene: PodScene, change: PlacementChange) -> NextAction:
     return _set_limits(pod, label, found[0].name, limits)
 
 
-def _without_annotations(scene: PodScene, change: Text, what: str) -> NextAction:
+def _without_annotations(scene: PodScene, change: Text, what: str, node: str) -> NextAction:
     """To remove the annotations that the change is about; one that is about none is left to the reader's editor."""
     names, written = scene.device.names, scene.pod.metadata.annotations or {}
     about = {
@@ -365,5 +408,5 @@ def _without_annotations(scene: PodScene, change: Text, what: str) -> NextAction
     keys = [name.format(word=scene.device.word) for name in about.get(what, ())]
     if not (found := [key for key in keys if key in written]):
         return edit_owner(scene.pod, change)
-    change = Text("change.without", change=change, keys=listed(f"{key}: {written[key]}" for key in found))
+    change = Text("change.without", keys=listed(f"{key}: {written[key]}" for key in found), node=node)
     return edit_owner(scene.pod, change, {"metadata": {"annotations": dict.fromkeys(found)}})

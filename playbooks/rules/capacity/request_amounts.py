@@ -45,7 +45,6 @@ _CHANGES = {
     "drop-option": "change.drop-option",
     "drop-mode": "change.drop-mode",
     "drop-numa": "change.drop-numa",
-    "end-pod": "change.end-pod",
 }
 
 
@@ -99,7 +98,7 @@ def change(scene: PodScene, wanted: PlacementChange, *, what: str = "") -> Text:
         if gpus.memory_factor != 1 and units:
             memory = prose.mib(units * gpus.memory_factor)
             amount = Text("change.units", memory=memory, resource=gpus.memory, units=units)
-    return Text(_CHANGES[what], node=wanted.node, amount=amount, pod=wanted.pod)
+    return Text(_CHANGES[what], node=wanted.node, amount=amount)
 
 
 def limits_of(scene: PodScene, wanted: PlacementChange, what: str) -> dict[str, int]:
@@ -246,8 +245,8 @@ class Shortage(NamedTuple):
     @property
     def ask_less(self) -> list[Text]:
         """The advice to ask for no more than a node has, where waiting will not help; else empty."""
-        most = _amount(self.resource, self.most, whole=True)
-        return [Text("kubernetes-filter.ask-less", most=most, resource=self.resource)] if self.everywhere else []
+        values = {**self.figures, "most": _amount(self.resource, self.most, whole=True), "resource": self.resource}
+        return [Text("kubernetes-filter.ask-less", **values)] if self.everywhere else []
 
 
 def shortage(scene: PodScene, text: str, names: Sequence[str]) -> Shortage | None:

@@ -15,7 +15,7 @@ from bot.kube.hami_pods import is_plugin
 from bot.kube.models import ContainerStatus, Event, Pod
 from bot.kube.recording.redact import NEVER_STARTED, masked
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, gap, new_finding, one_line, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, act, gap, new_finding, one_line, step
 from bot.texts import LITERAL, Prose, Text, in_english, kept
 from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduling import Capacity, InstallSeen
@@ -51,11 +51,13 @@ def finding(
     """A finding whose claim, which may quote other programs, has no credentials; each proof once, no empty node.
 
     Where a known bug of this install (`of`), or of a device plugin of version `plugin`, can be behind it, the last step
-    is to upgrade to a release without that bug.
+    is to upgrade to a release without that bug; it is the first where the others only look.
     """
     told = one_line(masked(claim, _LONGEST)) if isinstance(claim, str) else _masked(claim)
     last = _upgrade(code, told, proofs, of, plugin) if of else ()
-    steps = [*(action for action in actions if action not in last), *last]
+    others = [action for action in actions if action not in last]
+    first = confidence == "confirmed" and not any(action.changes_cluster for action in others)
+    steps = [*last, *others] if first else [*others, *last]
     return new_finding(code, severity, told, proofs, steps, confidence=confidence, nodes=filter(None, nodes))
 
 
@@ -71,7 +73,8 @@ def _upgrade(
     threads = ", ".join(bug.threads)
     label = Text("known-bug.upgrade", fixed=bug.fixed, version=version, why=bug.why, threads=threads)
     path = "jsonpath={.spec.template.spec.containers[*].image}"
-    return (step(label, kubectl("-n", install.namespace, "get", "deployment", install.deployment.name, "-o", path)),)
+    look = kubectl("-n", install.namespace, "get", "deployment", install.deployment.name, "-o", path)
+    return (act(label, look),)
 
 
 def _facts(value: object) -> Iterator[str]:
@@ -198,7 +201,8 @@ def fix_of(hit: Hit, pod: Pod | None = None, look: str = "") -> NextAction:
 
     A `pod` that has NVIDIA's runtime class is not told to set it.
     """
-    return step(hit._replace(classed=pod is not None and "nvidia" in pod.spec.runtime_class_name).fix, look)
+    hit = hit._replace(classed=pod is not None and "nvidia" in pod.spec.runtime_class_name)
+    return step(hit.fix, look, changes_cluster=not hit.fix_looks)
 
 
 def log_line(log: LogSeen, line: str) -> Evidence:

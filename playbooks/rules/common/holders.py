@@ -7,7 +7,7 @@ counts: a holder without figures is not known to be idle. Whether the pod fits w
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
@@ -17,7 +17,7 @@ from bot.hami.metrics.gpu_usage import IDLE_S, PORT, ContainerUse, MeasuredHoldi
 from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.kube.models import Holder, ObjectMeta, Pod
 from bot.kube.times import format_time, roughly
-from bot.report import Evidence, Finding, NextAction, step
+from bot.report import Evidence, Finding, NextAction, act, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.usage import MOST_MEASURED, MeasuredNodes, UsageSeen
@@ -29,6 +29,7 @@ from playbooks.scenes.waiting_pod import PodScene
 _TEAM_KEYS = ("team", "owner")
 """The keys of labels or annotations that name a team, also after a prefix: `example.com/team`."""
 _HASH_LABEL = "pod-template-hash"
+_SUSPENDED = json.dumps({"spec": {"suspend": True}}, separators=(",", ":"))
 
 
 class Owner(NamedTuple):
@@ -54,29 +55,45 @@ def owner_of(pod: Pod | Holder) -> Owner:
     return Owner(kind, metadata.namespace, name, _team(metadata))
 
 
+def are_siblings(pod: Pod | Holder, other: Pod | Holder) -> bool:
+    """Whether the same controller would start either pod again."""
+    owner = owner_of(pod)
+    return owner.kind != "Namespace" and owner[:3] == owner_of(other)[:3]
+
+
 _BUILT_IN = ("Job", "CronJob")
 """Kinds of Kubernetes whose names other API groups have too."""
 _ROLLED_OUT = ("Deployment", "StatefulSet", "DaemonSet")
 """Owners that create their pods anew when their template changes."""
 
 
-def _edited(pod: Pod) -> tuple[str, str]:
+def _edited(pod: Pod | Holder) -> tuple[str, str]:
     """Kind and name of what has to change: the owner, or the pod that has none."""
     owner = owner_of(pod)
     return ("Pod", pod.name) if owner.kind == "Namespace" else (owner.kind, owner.name)
 
 
+def _named(pod: Pod | Holder) -> str:
+    """What has to change, as texts name it: `Deployment ml/web`."""
+    kind, name = _edited(pod)
+    group = f" ({group})" if kind in _BUILT_IN and (group := _group(pod, kind)) else ""
+    return f"{kind}{group} {pod.namespace}/{name}"
+
+
 def of_owner(pod: Pod) -> dict[str, Prose]:
     """Values for texts of steps: `owner`, `Deployment ml/web`, and `anew`, what is created again once it is edited."""
-    kind, name = _edited(pod)
+    kind, _ = _edited(pod)
     anew = Text("change.template-fixed", kind=kind)
-    if kind == "Pod" or kind in _ROLLED_OUT:
-        anew = Text("change.pod-fixed" if kind == "Pod" else "change.rolled-out")
-    group = f" ({group})" if kind in _BUILT_IN and (group := _group(pod, kind)) else ""
-    return {"owner": f"{kind}{group} {pod.namespace}/{name}", "anew": anew}
+    if kind == "Pod":
+        anew = Text("change.from-manifest") if pod.spec.node_name else Text("change.pod-fixed")
+    elif kind in _ROLLED_OUT:
+        anew = Text("change.rolled-out")
+    elif kind == "Job" and not _group(pod, kind):
+        anew = Text("change.job-fixed")
+    return {"owner": _named(pod), "anew": anew}
 
 
-def _group(pod: Pod, kind: str) -> str:
+def _group(pod: Pod | Holder, kind: str) -> str:
     """The API group of an owner that is an operator's, such as Volcano's Job; empty for Kubernetes' own."""
     version = next((owner.api_version for owner in pod.metadata.owner_references or () if owner.kind == kind), "")
     group = version.rpartition("/")[0]
@@ -92,12 +109,12 @@ def edit(pod: Pod, label: Text, verb: tuple[str, ...] = ("edit",), *rest: str) -
     kind, name = _edited(pod)
     target = ".".join(filter(None, (kind.lower(), _group(pod, kind)))), name
     if kind in _ROLLED_OUT:
-        return step(label, kubectl("-n", pod.namespace, *verb, "/".join(target), *rest), changes_cluster=True)
+        return act(label, kubectl("-n", pod.namespace, *verb, "/".join(target), *rest))
     look = kubectl("-n", pod.namespace, "get", *target, "-o", "yaml")
     if kind != "Pod" or pod.spec.node_name:
-        return step(label, look)
+        return act(label, look)
     replace = f"{look} > pod.yaml && ${{EDITOR:-vi}} pod.yaml && kubectl replace --force -f pod.yaml"
-    return step(label, replace, changes_cluster=True)
+    return act(label, replace)
 
 
 def edit_owner(pod: Pod, change: Prose, patch: Mapping[str, object] | None = None) -> NextAction:
@@ -106,6 +123,71 @@ def edit_owner(pod: Pod, change: Prose, patch: Mapping[str, object] | None = Non
     if patch is None:
         return edit(pod, label)
     return edit(pod, label, ("patch",), "-p", json.dumps({"spec": {"template": patch}}, separators=(",", ":")))
+
+
+def recreate(pod: Pod, label: Text) -> NextAction:
+    """The step that deletes a pod so that it is created again: by its owner, or by whoever has its manifest."""
+    owner = _named(pod)
+    again = Text("change.by-owner", owner=owner) if owner_of(pod).kind != "Namespace" else Text("change.by-hand")
+    label = Text("change.recreate", change=label, again=again)
+    return act(label, quotes.kubectl_pod(pod, "delete"))
+
+
+def without_env(container: str, *names: str) -> dict[str, object]:
+    """The patch of a pod that removes variables from the environment of a container."""
+    gone = [{"name": name, "$patch": "delete"} for name in names]
+    return {"spec": {"containers": [{"name": container, "env": gone}]}}
+
+
+_SCALED = ("Deployment", "StatefulSet", "ReplicaSet")
+_COST = "controller.kubernetes.io/pod-deletion-cost=-1"
+"""The annotation by which a Deployment ends this pod first when it is scaled down."""
+
+
+def owner_told(pod: Pod | Holder) -> str:
+    """Who is asked about a pod: its team where one is named, else its owner."""
+    owner = owner_of(pod)
+    return owner.team or f"{owner.kind} {owner.name}"
+
+
+class PodEnd(NamedTuple):
+    """How a pod is ended so that nothing starts it again: in words, and the command."""
+
+    how: Text
+    command: str
+
+
+def stop(pod: Pod | Holder, pods: Iterable[Pod | Holder]) -> PodEnd:
+    """How to end a pod for good: by its owner, which would start another. `pods`: among them those of the same owner.
+
+    A StatefulSet ends its highest numbers first, a Deployment the pod that costs least.
+    """
+    (kind, name), owner, own = _edited(pod), _named(pod), ("-n", pod.namespace)
+    if kind == "Pod":
+        return PodEnd(Text("stop.alone"), quotes.kubectl_pod(pod, "delete"))
+    if kind == "Job" and not _group(pod, kind):
+        return PodEnd(Text("stop.suspend", owner=owner), kubectl(*own, "patch", f"job/{name}", "-p", _SUSPENDED))
+    target = ".".join(filter(None, (kind.lower(), _group(pod, kind))))
+    if kind not in _SCALED:
+        return PodEnd(Text("stop.other", owner=owner), kubectl(*own, "get", target, name, "-o", "yaml"))
+    uids = {ref.uid for ref in pod.metadata.owner_references or ()}
+    refs = (ref.uid for one in pods for ref in one.metadata.owner_references or ())
+    count = max(1, sum(uid in uids for uid in refs))
+    number = pod.name.rpartition("-")[2]
+    left = int(number) if kind == "StatefulSet" and number.isdecimal() else count - 1
+    scale = kubectl(*own, "scale", f"{target}/{name}", f"--replicas={left}")
+    if kind != "StatefulSet" and left:
+        scale = f"{quotes.kubectl_pod(pod, 'annotate', _COST)} && {scale}"
+    return PodEnd(Text("stop.scale", owner=owner, left=left, count=max(count, left + 1)), scale)
+
+
+def end_pod(name: str, node: str, every: Iterable[Pod | Holder]) -> NextAction:
+    """The step to wait for a pod (NAMESPACE/NAME, one of `every`), or to end it for good: `node` takes another then."""
+    pods = [*every]
+    pod = next(one for one in pods if f"{one.namespace}/{one.name}" == name)
+    end = stop(pod, pods)
+    label = Text("change.end-pod", pod=name, node=node, end=end.how, users=_team(pod.metadata) or Text("stop.users"))
+    return act(label, end.command)
 
 
 def _team(metadata: ObjectMeta) -> str:
@@ -180,7 +262,9 @@ def waited_for(scene: PodScene) -> Finding | None:
     measured = scene.usage
     if measured is None or scene.view.ledger is None or not measured.usage.usage.containers:
         return None
+    siblings = {(one.namespace, one.name) for one in scene.view.facts.pods or () if are_siblings(one, scene.pod)}
     held = held_by(scene.view.ledger.all(), measured.usage.usage)
+    held = [one for one in held if (one.holding.namespace, one.holding.name) not in siblings]
     idle = [holding for holding in held if not holding.holding.ending and (holding.idle_s or 0) >= IDLE_S]
     idle.sort(key=lambda holding: (-(holding.idle_s or 0), holding.name))
     alone = ([holding] for holding in idle[:_MOST_TRIED] if _fits(scene, [holding]))
@@ -212,17 +296,21 @@ def _told(scene: PodScene, found: Sequence[MeasuredHolding], measured: MeasuredN
     node = found[0].holding.node
     holders = {(pod.namespace, pod.name): pod for pod in scene.view.facts.pods or ()}
     pods = [holders[holding.holding.namespace, holding.holding.name] for holding in found]
-    whose = [owner_of(pod) for pod in pods]
     values = {
         "pods": ", ".join(holding.name for holding in found),
         "memory": prose.mib(sum(holding.holding.amounts[0] for holding in found)),
         "time": roughly(min(holding.idle_s or 0 for holding in found)),
-        "owner": ", ".join(dict.fromkeys(owner.team or f"{owner.kind} {owner.name}" for owner in whose)),
+        "owner": ", ".join(dict.fromkeys(map(owner_told, pods))),
         "node": node,
     }
     last = (holding.last for holding in found if holding.last)
     proofs = [of_use(use, use.last_kernel, node, measured) for use in last if use.last_kernel]
     proofs += [quotes.of_holder(pod) for pod in pods]
-    ask = step(Text("waited-for.ask", **values), prose.command("gpus", "--idle", "--node", node))
+    steps = list[NextAction]()
+    for holding, pod in zip(found, pods, strict=True):
+        end = stop(pod, holders.values())
+        ask = Text("waited-for.ask", **{**values, "pods": holding.name, "owner": owner_told(pod)}, end=end.how)
+        steps.append(act(ask, end.command))
+    look = step(Text("waited-for.look", node=node), prose.command("gpus", "--idle", "--node", node))
     claim = Text("waited-for.claim", **values)
-    return finding("idle-holder", claim, nodes=(node,), proofs=proofs, actions=[ask])
+    return finding("idle-holder", claim, nodes=(node,), proofs=proofs, actions=[*steps, look])

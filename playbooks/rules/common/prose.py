@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bot.hami.installation.install import Install
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
-from bot.report import NextAction, step
+from bot.report import NextAction, act, step
 from bot.texts import Prose, Text, listed
 from playbooks import quotes
 from playbooks.quotes import kubectl
@@ -76,7 +76,7 @@ def scheduler_log(install: Install, pod: str) -> tuple[NextAction, ...]:
 
 def raise_verbosity() -> tuple[NextAction, ...]:
     """The step to let HAMi log each GPU's figures for a while (its V(5)); the bot asks before it does that."""
-    return (step(Text("changing.raise-it"), "verbosity 5 for 10m", changes_cluster=True),)
+    return (act(Text("changing.raise-it"), "verbosity 5 for 10m"),)
 
 
 _MAX_NEAR = 3

@@ -4,12 +4,17 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from bot.hami.fit.version_differences import NEWEST_READ
-from bot.hami.installation.install import Install, kube_scheduler_of
-from bot.hami.installation.kube_scheduler import DEFAULT_TIMEOUT_S, Extender, SchedulerConfig, find_scheduler_config
+from bot.hami.installation.install import (
+    DEFAULT_TIMEOUT_S,
+    Extender,
+    Install,
+    SchedulerConfig,
+    find_scheduler_config,
+    kube_scheduler_of,
+)
 from bot.hami.nodes.node_state import has_vendor, is_offered
 from bot.hami.vendors import FIRST, vendor_of_resource
-from bot.hami.version import Version
+from bot.hami.version import NEWEST_READ, Version
 from bot.kube.recording.redact import masked
 from bot.kube.times import read_go_duration
 from bot.report import Confidence, Evidence, Finding, Severity, step

@@ -24,7 +24,7 @@ from bot.kube.hami_pods import METRICS_FLAG, metrics_port
 from bot.kube.models import Container, Pod, Resource, Service, Workload
 from bot.kube.recording.redact import masked, masked_record
 from bot.kube.times import roughly
-from bot.report import Evidence, Finding, Gap, NextAction, Severity, step
+from bot.report import Evidence, Finding, Gap, NextAction, Severity, act, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.components import PLUGIN_CONTAINER
@@ -100,7 +100,7 @@ def _mismatch(scene: InstallScene, scheduler: Release, other: Release, *, of_cha
     severity: Severity = "critical" if formats else "warning"
     proofs = [scheduler.proof, other.proof]
     look = kubectl("-n", scene.install.namespace, "get", "deployments,daemonsets", "-o", "wide")
-    steps = [step(Text("version-mismatch.look"), look)]
+    steps = [act(Text("version-mismatch.look"), look)]
     return finding("version-mismatch", claim, scene.seen.confidence, proofs=proofs, severity=severity, actions=steps)
 
 
@@ -176,7 +176,7 @@ def _on_metrics_port(scene: InstallScene, pod: Pod, extender: Container, version
 def _edit(label: Text, deployment: Workload | None) -> NextAction:
     """To change how the scheduler is started, by hand."""
     what = ("-n", deployment.namespace, "edit", "deployment", deployment.name) if deployment else ()
-    return step(label, kubectl(*what) if what else "", changes_cluster=True)
+    return act(label, kubectl(*what) if what else "")
 
 
 def _selects(service: Service, scene: InstallScene) -> bool:
@@ -257,7 +257,8 @@ def open_change(deployment: Workload, text: str, now: datetime) -> Finding:
     if isinstance(record, UnreadableRecord):
         claim = Text("changing.unreadable", target=f"{deployment.namespace}/{deployment.name}", why=record.why)
         look = kubectl("-n", deployment.namespace, "get", "deployment", deployment.name, "-o", "yaml")
-        return finding("change-unreadable", claim, proofs=[proof], actions=[step(Text("changing.compare"), look)])
+        fix = act(Text("changing.compare"), look)
+        return finding("change-unreadable", claim, proofs=[proof], actions=[fix])
     because = Text("changing.because", text=record.because) if record.because else ""
     values, late = {**described(record, now), "because": because}, now.timestamp() - record.deadline
     if late > LATE_S:
@@ -283,8 +284,8 @@ def undo(record: Record) -> tuple[NextAction, ...]:
     kind = record.kind
     what = {"change": record.shown, "container": record.container}
     return (
-        step(Text("changing.undo", **what), kind.reverting, changes_cluster=True),
-        step(Text("changing.longer"), f"{kind.verb} extend 10m", changes_cluster=True),
+        act(Text("changing.undo", **what), kind.reverting),
+        act(Text("changing.longer"), f"{kind.verb} extend 10m"),
     )
 
 

@@ -9,7 +9,7 @@ from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import ContainerStatus, Pod, StateTerminated
 from bot.kube.recording.redact import NEVER_STARTED
-from bot.report import Evidence, NextAction, step
+from bot.report import Evidence, NextAction, act, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
@@ -89,7 +89,7 @@ def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequenc
         key = "scheduler-down.error" if words.error else "scheduler-down.last"
         means = sentences(means, Text(key, line=_unstopped(words.text)))
         proofs = [log_line(words.log, words.line), *_continued(words.log, words.line), *proofs]
-    memory = step(Text("scheduler-down.memory", container=status.name), "")
+    memory = act(Text("scheduler-down.memory", container=status.name))
     heap = [HEAP] if status.name == EXTENDER_CONTAINER else []
     return EndReason(means, tuple(proofs), (memory, *heap) if end.reason == "OOMKilled" else ())
 

@@ -23,7 +23,7 @@ from bot.hami.version import Version
 from bot.kube.hami_pods import COMPONENT_LABEL, EXTENDER_CONTAINER, SCHEDULER_COMPONENT
 from bot.kube.models import ContainerStatus, Lease, Pod, StateTerminated
 from bot.kube.times import format_time, parse_time
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, act, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
@@ -82,7 +82,7 @@ def _down(scene: HamiScene) -> Finding | None:
     what, name = ("-n", deployment.namespace), deployment.name
     if deployment.spec.replicas == 0:
         quote, scale = "0", kubectl(*what, "scale", "deployment", name, "--replicas=1")
-        fix = step(Text("scheduler-down.scale"), scale, changes_cluster=True)
+        fix = act(Text("scheduler-down.scale"), scale)
     else:
         quote = name
         fix = step(Text("scheduler-down.describe"), kubectl(*what, "describe", "deployment", name))

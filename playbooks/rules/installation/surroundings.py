@@ -15,7 +15,7 @@ from bot.hami.pods.request_parsing import extended_resources
 from bot.hami.version import Version, parse_version
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time
-from bot.report import Evidence, Finding, Gap, Report, Severity, Subject, new_report, one_line, step
+from bot.report import Evidence, Finding, Gap, Report, Severity, Subject, act, new_report, one_line, step
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, PODS_SOURCE, InstallSeen
@@ -62,7 +62,7 @@ def unsupported(server: str, nodes: Sequence[Node], *, severity: Severity = "war
     for _, node in old[:3]:
         proofs.append(quotes.of_node(node, node.status.node_info.kubelet_version, "{.status.nodeInfo.kubeletVersion}"))
     claim = Text("kubernetes-unsupported.claim", what=what, version=version, least=f"{OLDEST.major}.{OLDEST.minor}")
-    look = step(Text("kubernetes-unsupported.look"), kubectl("get", "nodes", "-o", "wide"))
+    look = act(Text("kubernetes-unsupported.look"), kubectl("get", "nodes", "-o", "wide"))
     names = [node.name for _, node in old]
     return [finding("kubernetes-unsupported", claim, nodes=names, proofs=proofs, severity=severity, actions=[look])]
 
@@ -83,7 +83,7 @@ def wrong_clock(scene: InstallScene) -> Iterator[Finding]:
     quote = f"Date: {clocks.date}; this machine's clock: {here}"
     command = "kubectl get --raw /version -v=8 2>&1 | grep -i date; date -u"
     proof = Evidence("API server", "the API server's answer", served, quote, command)
-    set_it = step(Text("status.set-clock"), "timedatectl timesync-status")
+    set_it = act(Text("status.set-clock"))
     claim = Text("status.clock", why=why)
     yield finding("clock-skew", claim, proofs=(proof,), actions=(set_it,))
 
@@ -93,7 +93,7 @@ def blind(scene: InstallScene) -> Iterator[Finding]:
     """The finding that the bot could not read what it needs, so that its silence does not mean health."""
     unread = list(dict.fromkeys(gap.source for gap in scene.unread if gap.source in _NEEDED))
     if unread:
-        actions = [step(Text("blind.doctor"), "hami-bot doctor")]
+        actions = [step(Text("blind.doctor"), prose.command("doctor"))]
         claim = Text("blind.claim", sources=", ".join(unread))
         yield finding("bot-blind", claim, "suspected", actions=actions)
 
@@ -142,7 +142,7 @@ def perhaps_without_hami(scene: PodScene) -> Iterator[Finding]:
     if seen.presence != "unknown" or pod.spec.scheduler_name == seen.install.scheduler_name or not scene.asked:
         return
     claim = _with_words(Text("hami-not-installed.unknown"), pod, words)
-    steps = [step(Text("hami-not-installed.doctor"), "hami-bot doctor")]
+    steps = [step(Text("hami-not-installed.doctor"), prose.command("doctor"))]
     proofs = _proofs(pod, words)
     yield finding("not-enough-evidence", claim, "suspected", proofs=proofs, actions=steps)
 
@@ -182,7 +182,7 @@ def predecessors(scene: PodScene) -> Iterator[Finding]:
     proofs = [*scene.words, quotes.of_node_annotation(node, key, one_line(text, _LONGEST_WORDS))]
     holders = kubectl("get", "pods", "-A", "--field-selector", f"spec.nodeName={node.name}")
     look, replace = Text("hami-not-installed.holders", node=node.name), Text("hami-not-installed.replace")
-    steps = [step(look, holders), step(replace, "")]
+    steps = [step(look, holders), act(replace)]
     yield finding("not-enough-evidence", claim, "suspected", proofs=proofs, actions=steps)
 
 
@@ -202,6 +202,6 @@ def _finding(claim: Text, proofs: Sequence[Evidence]) -> Finding:
     steps = [
         step(Text("hami-not-installed.elsewhere"), kubectl("config", "get-contexts")),
         step(Text("hami-not-installed.named"), ""),
-        step(Text("hami-not-installed.install"), ""),
+        act(Text("hami-not-installed.install")),
     ]
     return finding("hami-not-installed", claim, proofs=proofs, actions=steps)

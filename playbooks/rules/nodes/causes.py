@@ -7,7 +7,7 @@ from bot.finding_codes import Code
 from bot.hami.installation.install import Install
 from bot.hami.nodes.node_state import CORDON_KEY
 from bot.kube.models import Node
-from bot.report import Confidence, Evidence, Finding, NextAction, Severity, step
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity, act, step
 from bot.texts import Prose, Text
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
@@ -119,4 +119,4 @@ def uncordon(node: Node, uuids: Sequence[str]) -> tuple[NextAction, NextAction]:
     who = kubectl("get", "node", node.name, "-o", "yaml", "--show-managed-fields")
     undo, label = kubectl("annotate", "node", node.name, *change), Text("card-cordoned.who", node=node.name)
     back = Text("card-cordoned.uncordon", node=node.name, cards=", ".join(uuids))
-    return step(label, who), step(back, undo, changes_cluster=True)
+    return step(label, who), act(back, undo)

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from bot.finding_codes import Code, as_code
 from bot.hami.nodes.node_lock import USUAL_ALLOCATION, LockState
-from bot.hami.nodes.node_state import MODE_SETTING, cordoned_uuids, handshake_of, set_otherwise, wants_own_plugin
+from bot.hami.nodes.node_state import MODE_SETTING, cordoned_uuids, differing_settings, handshake_of, wants_own_plugin
 from bot.hami.nodes.registration import (
     OTHERS_BY_KUBELET_SINCE,
     Handshake,
@@ -220,7 +220,7 @@ def _slots(node: NodeScene) -> Iterator[Fault]:
 def _settings(node: NodeScene) -> Iterator[Fault]:
     """What HAMi's ConfigMap sets for the node by name, and its device plugin registered otherwise."""
     for card in node.own.cards[:1] if node.own else ():
-        for setting in set_otherwise(node.node, card, node.among.settings, node.among.version):
+        for setting in differing_settings(node.node, card, node.among.settings, node.among.version):
             code = "mode-not-fit" if setting.key == MODE_SETTING else "registered-otherwise"
             yield Fault(code, setting.key, about=f"{setting.wanted} {setting.has}")
 

@@ -21,7 +21,7 @@ from bot.kube.models import Node, Pod
 from bot.kube.node_conditions import reports_fault
 from bot.kube.quantities import whole
 from bot.kube.times import parse_time
-from bot.report import Confidence, Finding, Gap, step
+from bot.report import Confidence, Finding, Gap, NextAction, act, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
@@ -30,6 +30,7 @@ from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import plugin_statuses
 from playbooks.rules.common.findings import fix_of
+from playbooks.rules.common.holders import edit, of_owner
 from playbooks.rules.nodes.causes import NodeCause, by_cause
 from playbooks.rules.nodes.not_selected import kept_off
 from playbooks.rules.nodes.plugin_faults import has_registered, in_plugin_log, plugin_faults
@@ -131,7 +132,7 @@ def reported(node: Node, sure: Confidence = "confirmed") -> NodeCause | None:
                 proofs.append(quotes.of_node(node, "true", "{.spec.unschedulable}"))
             else:
                 cordon = quotes.kubectl("cordon", node.name)
-                actions = (*actions, step(Text("card-fault.cordon"), cordon, changes_cluster=True))
+                actions = (*actions, act(Text("card-fault.cordon"), cordon))
             why = f"{condition.type} cordoned" if cordoned else condition.type
             return NodeCause("card-fault", why, node.name, claim, proofs, actions, sure)
     return None
@@ -198,12 +199,25 @@ def counted_otherwise(node: NodeScene) -> list[NodeCause]:
     )
     pods = kubectl("get", "pods", "-A", "-o", "wide", "--field-selector", f"spec.nodeName={node.name}")
     steps = [step(Text("second-device-plugin.look"), pods)]
+    if others:
+        steps = [_turned_off(others[0], node.name, gpus.resource)]
     if own := node.side.plugin_pods:
         restart = quotes.kubectl_pod(own[0], "delete")
-        steps.append(step(Text("second-device-plugin.restart"), restart, changes_cluster=True))
+        steps.append(act(Text("second-device-plugin.restart"), restart))
     why = f"{gpus.resource} {gpus.capacity} {gpus.slots}{' seen' if others else ''}"
     sure = "confirmed" if others else "suspected"
     return [NodeCause("second-device-plugin", why, node.name, claim, proofs, steps, sure)]
+
+
+_DEPLOYED = "nvidia.com/gpu.deploy.device-plugin"
+
+
+def _turned_off(plugin: Pod, node: str, resource: str) -> NextAction:
+    """The step that keeps another device plugin off the node: by the label that the GPU Operator reads, or by hand."""
+    if _DEPLOYED in (plugin.spec.node_selector or {}):
+        label = kubectl("label", "node", node, f"{_DEPLOYED}=false", "--overwrite")
+        return act(Text("second-device-plugin.label", node=node, label=f"{_DEPLOYED}=false"), label)
+    return edit(plugin, Text("second-device-plugin.off", node=node, resource=resource, **of_owner(plugin)))
 
 
 def rivals(side: NodeSide) -> list[Pod]:

@@ -9,7 +9,7 @@ from bot.finding_codes import Code
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod, Toleration, Workload
 from bot.kube.selectors import AFFINITY, SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle
-from bot.report import Evidence, Finding, Gap, NextAction, step
+from bot.report import Evidence, Finding, Gap, NextAction, act, step
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import PluginSets
@@ -53,7 +53,7 @@ class KeptOff(NamedTuple):
     def tolerate(self) -> NextAction:
         """The step that makes the DaemonSet's pods tolerate the taint."""
         edit = kubectl("-n", self.workload.namespace, "edit", "daemonset", self.workload.name)
-        return step(Text("device-plugin-not-selected.tolerate", taint=self.taint), edit, changes_cluster=True)
+        return act(Text("device-plugin-not-selected.tolerate", taint=self.taint), edit)
 
 
 def keeps_off(daemon_sets: Sequence[Workload], node: Node) -> KeptOff | None:
@@ -110,7 +110,7 @@ def _not_wanted(sets: PluginSets, node: NodeScene) -> list[NodeCause]:
         claims.append(Text("device-plugin-not-selected.claim", **values))
         wanted = sorted((daemon_set.spec.template.spec.node_selector or {}).items())
         set_it = kubectl("label", "node", node.name, *(f"{key}={value}" for key, value in wanted))
-        steps.append(step(Text("device-plugin-not-selected.label"), set_it, changes_cluster=True))
+        steps.append(act(Text("device-plugin-not-selected.label"), set_it))
     if kept.taint:
         also = "device-plugin-not-selected.nor" if claims else "device-plugin-not-selected.taint"
         claims.append(Text(also, **values))

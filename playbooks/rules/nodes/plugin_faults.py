@@ -20,7 +20,7 @@ from bot.kube.models import ContainerStatus, DaemonPod, Pod, StateTerminated
 from bot.kube.node_conditions import not_ready
 from bot.kube.recording.redact import NEVER_STARTED
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, step
+from bot.report import Evidence, Finding, Gap, act, step
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import Driver, LogSeen, NodeSide, is_monitor
@@ -51,6 +51,8 @@ _CODES: tuple[Code, ...] = (
 Proven = tuple[Hit, Evidence]
 _TOLD_TO_END = (0, 137, 143)
 _NEAR = timedelta(minutes=5)
+_CHART_LABEL = "gpu"
+"""The label that the device plugin selects as the chart has it."""
 _PANIC = re.compile(r"^panic: |^fatal error: |\bpanic serving\b|\bObserved a panic\b")
 _BETWEEN_ALARMS, _LONG_AGO = timedelta(hours=1), "long ago "
 """The age up to which a panic is an alarm, and the mark in `why` of an older one, which is told as information."""
@@ -238,7 +240,10 @@ def _signed(
     else:
         claim = Text("plugin-fault.claim", node=side.name, plugin=_called(pod), means=means)
     code = "device-plugin-crash" if hit.signature.code == "gpu-start-failure" else hit.signature.code
-    return NodeCause(code, hit.signature.id, side.name, claim, proofs, [fix_of(hit, pod)])
+    steps = [fix_of(hit, pod)]
+    if steps[0].changes_cluster:
+        steps.append(act(Text("plugin-fault.restart", node=side.name), quotes.kubectl_pod(pod, "delete")))
+    return NodeCause(code, hit.signature.id, side.name, claim, proofs, steps)
 
 
 def _in_logs(side: NodeSide, pod: Pod, statuses: Iterable[ContainerStatus]) -> list[Proven]:
@@ -306,7 +311,11 @@ def _of_driver(pods: Iterable[_DriverPod], side: NodeSide, node: str, ended: Nod
     )
     look = step(Text("driver-not-loaded.look", pod=name), kubectl("-n", pod.namespace, "describe", "pod", pod.name))
     proofs = [proof, *([line for _, line in hits] or lines[:1]), *(ended.proofs if ended else ())]
-    steps = (*(fix_of(hit) for hit, _ in hits), look, *(ended.steps if ended else ()))
+    chosen = next((key for plugin in side.plugin_pods for key in plugin.spec.node_selector or ()), "")
+    if not chosen and not isinstance(side.node, Gap) and side.node.metadata.label(_CHART_LABEL):
+        chosen = _CHART_LABEL
+    freed = kubectl("label", "node", node, f"{chosen}-") if chosen else ""
+    steps = (*(fix_of(hit, look=freed) for hit, _ in hits), look, *(ended.steps if ended else ()))
     code = "gpu-runtime-missing" if driver == "toolkit" else "driver-not-loaded"
     cause = f"{driver} {why}" if ended is None else ended.why
     sure = "suspected" if ended else "confirmed"

@@ -7,7 +7,7 @@ from bot.finding_codes import Code
 from bot.hami.nodes.node_state import (
     CORDON_KEY,
     READS_DEVICE_CONFIG,
-    SetOtherwise,
+    DifferingSetting,
     cordoned_uuids,
     read_plugin_settings,
     read_registrations,
@@ -18,7 +18,7 @@ from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
 from bot.hami.vendors import FIRST, OWN_LOCKS, vendor_of_register_key
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Node
-from bot.report import Confidence, Evidence, Finding, Gap, about, step
+from bot.report import Confidence, Evidence, Finding, Gap, about, act, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide, PluginPods
@@ -149,7 +149,7 @@ def misread_time(group: Group) -> Told:
     claim = Text(_TIME_ZONE[fault.why], nodes=group.nodes, hours=hours, version=version)
     if deployment := scene.install.deployment:
         show = kubectl("-n", scene.install.namespace, "get", "deployment", deployment.name, "-o", "yaml")
-        look = step(Text("handshake-time-zone.look"), show)
+        look = act(Text("handshake-time-zone.look"), show)
     else:
         look = plugin_actions(group.names[0], None)[0]
     own = scene.config.by_word[fault.device].names if fault.device else FIRST.names
@@ -236,7 +236,7 @@ def set_otherwise(group: Group) -> Told | None:
     if is_started_with(group.fault.why, plugins):
         return None
     first, (wanted, has) = group.shown[0], group.fault.about.split()
-    setting, pod = SetOtherwise(group.fault.why, wanted, has), first.plugin.pod
+    setting, pod = DifferingSetting(group.fault.why, wanted, has), first.plugin.pod
     claim, proofs = registered_otherwise(setting, group.nodes, group.scene.settings, first.node)
     return claim, proofs, plugin_actions(first.name, [pod] if pod else None)
 

@@ -8,7 +8,6 @@ from msgspec import structs
 from bot.finding_codes import Code
 from bot.hami.fit.allocated_totals import Share, read_holding
 from bot.hami.fit.verdicts import type_allows, uuid_allows
-from bot.hami.fit.version_differences import NEWEST_READ, rules_of
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.node_state import memory_factor, read_plugin_settings
@@ -16,19 +15,20 @@ from bot.hami.pods.allocations import Allocation, counted_allocations, decode_al
 from bot.hami.pods.pod_request import Constraints, written
 from bot.hami.pods.request_parsing import device_asked, pod_request, read_constraints
 from bot.hami.vendors import FIRST
-from bot.hami.version import Version
+from bot.hami.version import NEWEST_READ, Version, rules_of
 from bot.kube.models import ContainerStatus, Pod
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, gap, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, act, gap, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
-from playbooks.quotes import kubectl_pod, let_read_logs
+from playbooks.quotes import let_read_logs
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import GpuContainers, gpu_containers, in_trouble, statuses
 from playbooks.rules.common.findings import Part, finding
-from playbooks.rules.common.holders import edit_owner
+from playbooks.rules.common.holders import are_siblings, edit_owner, recreate, stop, without_env
 from playbooks.rules.nodes.gpu_faults import reported
 from playbooks.rules.waiting import volcano
+from playbooks.rules.waiting.unregistered_nodes import set_to
 from playbooks.rules.waiting.volcano import limited_containers
 from playbooks.scenes.placed_pod import PlacedScene
 
@@ -38,6 +38,7 @@ _WITH_INITS = Version(2, 9, 0)
 _MOST_HOLDERS = 3
 _SIGNS = {"hami-core-crash", "limit-not-enforced"}
 _VISIBLE, _NONE = "CUDA_VISIBLE_DEVICES", ("", "-1", "none")
+_VARIABLES = (_VISIBLE, "NVIDIA_VISIBLE_DEVICES")
 _TELLS_ITSELF = ("OOMKilled", "StartError", "ContainerCannotRun", "Completed")
 """The reasons of ends about which the container's log says no more."""
 
@@ -104,7 +105,11 @@ def contradictions(scene: PlacedScene) -> Iterator[Part]:
             mixed = 0 < len(others) < len(one.holders)
             by_volcano = [Text("given.by-volcano", pods=prose.names(others))] if mixed else []
             look = prose.command("gpus", "--node", scene.pod.spec.node_name)
-            steps = [step(Text("given.look-twice", node=scene.pod.spec.node_name), look)]
+            newest = max(one.holders, key=lambda pod: pod.metadata.creation_timestamp or "")
+            steps = [
+                step(Text("given.look-twice", node=scene.pod.spec.node_name), look),
+                recreate(newest, Text("given.recreate-newest", pod=f"{newest.namespace}/{newest.name}")),
+            ]
             yield Part(sentences(claim, *by_volcano), one.proofs, steps)
             return
 
@@ -119,7 +124,7 @@ def _unlike_asked(scene: PlacedScene) -> Iterator[Part]:
     containers = decode_allocations(pod.metadata.annotation(names.allocated[0]) or "", _KEEPS_SUFFIX) or ()
     mine = [own for shares in containers if (own := [share for share in shares if share.uuid])]
     every = [share.uuid for shares in mine for share in shares]
-    again = step(Text("given.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
+    again = recreate(pod, Text("given.recreate"))
     if not cards or any("[" in uuid or (uuid in cards and cards[uuid].mode == "mig") for uuid in every):
         return
     proof, wanted = quotes.of_holder(pod), read_constraints(pod, names)
@@ -154,11 +159,19 @@ def _unlike_asked(scene: PlacedScene) -> Iterator[Part]:
 
 def _left_out(wanted: Constraints, card: Card, names: Names) -> str:
     """The annotation that leaves the card out, as the newest HAMi reads it; empty where none does."""
-    rules, state, wanted = rules_of(NEWEST_READ), CardState(card), wanted._replace(mode=None)
+    rules, state, wanted = rules_of(NEWEST_READ), CardState(card), structs.replace(wanted, mode=None)
     if not uuid_allows(wanted, card.uuid, rules):
-        return names.no_use_uuid if uuid_allows(wanted._replace(no_use_uuid=None), card.uuid, rules) else names.use_uuid
+        return (
+            names.no_use_uuid
+            if uuid_allows(structs.replace(wanted, no_use_uuid=None), card.uuid, rules)
+            else names.use_uuid
+        )
     if not type_allows(wanted, state, rules):
-        return names.no_use_type if type_allows(wanted._replace(no_use_type=None), state, rules) else names.use_type
+        return (
+            names.no_use_type
+            if type_allows(structs.replace(wanted, no_use_type=None), state, rules)
+            else names.use_type
+        )
     return ""
 
 
@@ -169,6 +182,24 @@ def scaling_of(scene: PlacedScene) -> float | None:
     cards = [*scene.cards, *volcano.cards(scene.node)] if scene.node else []
     factors = [memory_factor(card, scene.node, settings) for card in cards if scene.node and card.uuid in own]
     return max((factor for factor in factors if factor), default=settings.memory_scaling_of(scene.pod.spec.node_name))
+
+
+def less_promised(scene: PlacedScene) -> list[NextAction]:
+    """The steps where memory scaling promises more of the pod's GPUs than they have: end the largest pod beside it, and
+    promise no more.
+    """
+    seen, node, steps = scene.seen, scene.pod.spec.node_name, list[NextAction]()
+    mine = {share.uuid for share in [*shares(scene.pod), *volcano.shares(scene.pod)]}
+    others = [one for one in sharers(scene, scene.once(given)) or () if not are_siblings(one, scene.pod)]
+    held = [(sum(one.memory_mib for one in shares(pod) if one.uuid in mine), pod) for pod in others]
+    if held:
+        memory, pod = max(held, key=lambda it: it[0])
+        end = stop(pod, others)
+        values = {"pod": f"{pod.namespace}/{pod.name}", "memory": prose.mib(memory)}
+        steps.append(act(Text("in-container.end-sharer", **values, end=end.how), end.command))
+    if seen is not None and not volcano.limited_containers(scene.pod):
+        steps.append(set_to("deviceMemoryScaling", 1, scaling_of(scene) or 1, node, (seen, scene.plugins)))
+    return steps or [step(Text("in-container.fix-full"), prose.command("gpus", "--node", node))]
 
 
 class Promised(NamedTuple):
@@ -260,9 +291,43 @@ def hidden_from_cuda(scene: PlacedScene) -> Iterator[Finding]:
             values = {"container": container.name, "variable": f'"{_VISIBLE}"', "value": f'"{hides[0].value}"'}
             claim = Text("gpu-start-failure.hidden", **values)
             proofs = [quotes.of_pod(scene.pod, _VISIBLE, "{.spec.containers[*].env}")]
-            gone = {"name": container.name, "env": [{"name": _VISIBLE, "$patch": "delete"}]}
-            fix = edit_owner(scene.pod, Text("gpu-start-failure.unset", **values), {"spec": {"containers": [gone]}})
+            gone = without_env(container.name, _VISIBLE)
+            fix = edit_owner(scene.pod, Text("gpu-start-failure.unset", **values), gone)
             yield finding("gpu-start-failure", claim, proofs=proofs, actions=[fix], of=scene.install)
+
+
+def without_gpu(scene: PlacedScene, name: str) -> Part:
+    """Why CUDA finds no GPU in a container: its own environment hides it, or another runtime than NVIDIA's started it.
+
+    A device plugin without NVIDIA's runtime class that registers GPUs shows that NVIDIA's is the node's default.
+    """
+    pod, parts = scene.pod, [one for one in scene.pod.spec.containers if one.name == name]
+    for variable in (one for part in parts for one in part.env or () if one.name in _VARIABLES):
+        if variable.value_from is None and not (variable.name != _VISIBLE and variable.value == "all"):
+            values = {"container": name, "variable": variable.name, "value": f'"{variable.value}"'}
+            path = f'{{.spec.containers[?(@.name=="{name}")].env[?(@.name=="{variable.name}")].value}}'
+            fix = edit_owner(pod, Text("gpu-start-failure.unset", **values), without_env(name, variable.name))
+            return Part(Text("no-gpu.env", **values), [quotes.of_pod(pod, variable.value, path)], [fix])
+    classes = {plugin.spec.runtime_class_name for plugin in scene.plugins}
+    needed = next((of for of in classes if "nvidia" in of), "")
+    own, node = pod.spec.runtime_class_name, pod.spec.node_name or "?"
+    named = needed or "nvidia"
+    classed = edit_owner(pod, Text("no-gpu.set-class", name=named, now=own or Text("render.unset")), of_class(named))
+    if needed and "nvidia" not in own:
+        shown = quotes.of_pod(scene.plugins[0], needed, "{.spec.runtimeClassName}")
+        claim = Text("no-gpu.runtime", name=needed, node=node, own=own or Text("render.unset"))
+        return Part(claim, [shown], [classed])
+    look = step(Text("no-gpu.look", node=node), quotes.kubectl_pod(pod, "get", "-o", "yaml"))
+    if "nvidia" in own:
+        return Part(Text("no-gpu.classed", name=own, node=node), [], [look])
+    if classes and scene.cards:
+        return Part(Text("no-gpu.default", node=node), [], [look])
+    return Part(Text("no-gpu.unseen", node=node), [], [classed, look])
+
+
+def of_class(name: str) -> dict[str, object]:
+    """The patch of a pod that sets its runtime class."""
+    return {"spec": {"runtimeClassName": name}}
 
 
 def unread_log(scene: PlacedScene, told: Collection[str]) -> Sequence[Gap]:

@@ -8,13 +8,14 @@ from typing import NamedTuple
 from bot.finding_codes import Code
 from bot.hami.pods.allocations import given as given_by_hami
 from bot.hami.pods.allocations import is_finished
+from bot.hami.pods.pod_request import written
 from bot.hami.pods.request_parsing import extended_resources
 from bot.hami.signatures import CORE_HEADER, Hit, find, signatures
 from bot.hami.vendors import vendor_of_resource
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, step
-from bot.texts import Text, sentences
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, act, step
+from bot.texts import Text, sentences, unstopped
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen, is_monitor
 from playbooks.gather.pods import asks_for_devices
@@ -23,7 +24,17 @@ from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import gpu_containers, in_trouble, path_in, statuses
 from playbooks.rules.common.findings import fix_of, log_line
-from playbooks.rules.placed.container_faults import fault, given, is_limited, scaling_of, sharers
+from playbooks.rules.common.holders import edit_owner, recreate
+from playbooks.rules.placed.container_faults import (
+    fault,
+    given,
+    is_limited,
+    less_promised,
+    of_class,
+    scaling_of,
+    sharers,
+    without_gpu,
+)
 from playbooks.rules.placed.hami_core import (
     FIRST_WITHOUT_CRASHES,
     is_turned_off,
@@ -66,6 +77,8 @@ _STANDS_STILL = timedelta(minutes=3)
 """The time without output after which a start hangs: HAMi-core takes seconds, NCCL on several GPUs half a minute."""
 _OF_THE_NODE = ("DaemonSet", "Node")
 """Kinds of owners whose pods look after a node; a static pod belongs to its node."""
+_NO_GPU = ("cuinit-no-device", "core-no-gpu-seen")
+"""Words that no GPU is in the container; its environment or its runtime is why."""
 _GPU_FULL, _ALL_GPUS = "core-gpu-full", "NVIDIA_VISIBLE_DEVICES"
 _MOST_OTHERS = 2
 _SURE = 3
@@ -130,7 +143,7 @@ def silent_start(scene: PlacedScene) -> Iterator[Finding]:
             continue
         claim = sentences(Text("in-container.silent", container=log.container, node=pod.spec.node_name), fact.text)
         since = quotes.of_pod(pod, running.started_at or "", path_in(pod, log.container, "state.running.startedAt"))
-        fix = step(Text("in-container.fix-driver"), kubectl_pod(pod, "get", "-o", "yaml"))
+        fix = act(Text("in-container.fix-driver"), kubectl_pod(pod, "get", "-o", "yaml"))
         yield fault(scene, "hami-core-hang", claim, [*fact.proofs, since], [fix])
         return
 
@@ -205,13 +218,23 @@ class _WordMeaning(NamedTuple):
 
     code: Code
     sentence: Text
-    fix: NextAction
+    fixes: Sequence[NextAction]
     full: bool = False
+    proofs: Sequence[Evidence] = ()
 
 
 def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
     """As the signature says, or by the amounts that the words hold."""
-    signature, fix = word.hit.signature, fix_of(word.hit, scene.pod, kubectl_pod(scene.pod, "get", "-o", "yaml"))
+    signature, fix = word.hit.signature, [fix_of(word.hit, scene.pod, kubectl_pod(scene.pod, "get", "-o", "yaml"))]
+    if signature.recreates:
+        fix = [recreate(scene.pod, unstopped(word.hit.fix))]
+    elif signature.looks == "classed" and "nvidia" not in scene.pod.spec.runtime_class_name:
+        fix = [edit_owner(scene.pod, unstopped(word.hit.fix), of_class("nvidia"))]
+    elif signature.id == _NCCL:
+        off = {"name": word.log.container, "env": [{"name": "CUDA_DISABLE_CONTROL", "value": "true"}]}
+        fix = [edit_owner(scene.pod, unstopped(word.hit.fix), {"spec": {"containers": [off]}})]
+    elif signature.code == "gpu-memory-limit" and scene.once(given).shares:
+        fix = [_more_memory(scene, word)]
     if signature.id == "core-oom" and (amounts := _AMOUNTS.search(word.hit.quote)):
         needed, limit = (int(amount) // _MIB for amount in amounts.groups())
         sentence = Text("in-container.memory", needed=f"{needed:,}", limit=f"{limit:,}")
@@ -219,20 +242,23 @@ def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
         if own and not any(abs(memory - limit) <= 1 for memory in own):
             sentence = sentences(sentence, Text("in-container.memory-other", given=f"{max(own):,}"))
         return _WordMeaning(signature.code, sentence, fix)
+    if signature.id in _NO_GPU:
+        part = without_gpu(scene, word.log.container)
+        return _WordMeaning(signature.code, Text("no-gpu.claim", why=part.text), part.steps, proofs=part.proofs)
     short = _shortage(word, scene) if signature.id == "core-torch-oom" else None
     scaling = scene.once(scaling_of)
-    holders = prose.command("gpus", "--node", scene.pod.spec.node_name)
-    scaled = step(Text("in-container.fix-scaled"), holders), step(Text("in-container.fix-full"), holders)
+    outside = step(Text("in-container.fix-full"), prose.command("gpus", "--node", scene.pod.spec.node_name))
+    freed = less_promised(scene) if (scaling or 1) > 1 else [outside]
     if signature.id == _GPU_FULL and scaling is not None:
         full = "in-container.full-scaled" if scaling > 1 else "in-container.full-plain"
-        return _WordMeaning(signature.code, Text(full, scaling=f"{scaling:g}"), scaled[scaling <= 1], full=True)
+        return _WordMeaning(signature.code, Text(full, scaling=f"{scaling:g}"), freed, full=True)
     # The pod's limit of a GPU that has less than that, and what the GPU has.
     sizes = {card.uuid: card.memory_mib / (scaling or 1) for card in scene.cards if card.mode != "mig"}
     own = [(one.memory_mib, sizes[one.uuid]) for one in scene.once(given).shares if one.uuid in sizes]
     limit, has = next(((limit, has) for limit, has in own if limit > has + 1), (0, 0.0))
     if limit and signature.id == _CUDA_OOM:
         beyond = Text("in-container.beyond", limit=f"{limit:,}", has=f"{has:,.0f}", scaling=f"{scaling:g}")
-        return _WordMeaning("limit-not-enforced", beyond, scaled[0], full=True)
+        return _WordMeaning("limit-not-enforced", beyond, freed, full=True)
     if short is None:
         return _WordMeaning(signature.code, word.hit.means, fix, full=signature.id == _GPU_FULL)
     limit = f"{short.limit:,}"
@@ -241,7 +267,18 @@ def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
     amounts = {"asked": f"{short.asked:,.0f}", "limit": limit, "free": f"{short.free or 0:,.0f}"}
     key = "in-container.gpu-scaled" if (scaling or 1) > 1 else "in-container.gpu-full"
     sentence = Text(key, scaling=f"{scaling or 1:g}", **amounts)
-    return _WordMeaning("limit-not-enforced", sentence, scaled[(scaling or 1) <= 1], full=True)
+    return _WordMeaning("limit-not-enforced", sentence, freed, full=True)
+
+
+def _more_memory(scene: PlacedScene, word: _Word) -> NextAction:
+    """The step that raises the memory limit of a container that met it, or lets the program use less."""
+    memory = scene.config.gpus.memory
+    container = next((one for one in scene.once(given).containers if one.name == word.log.container), None)
+    now = written(container, memory) if container else None
+    size = max((card.memory_mib for card in scene.cards), default=0)
+    held = max(share.memory_mib for share in scene.once(given).shares)
+    values = {"container": word.log.container, "resource": memory, "size": prose.mib(size), "given": prose.mib(held)}
+    return edit_owner(scene.pod, Text("in-container.raise", **values, now=str(now or Text("render.unset"))))
 
 
 def _means_it(word: _Word, now: datetime) -> bool:
@@ -282,7 +319,7 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
     signature = first.hit.signature
     means = _meaning(first, scene)
     same = [word for word in words if _meaning(word, scene).code == means.code]
-    proofs: list[Evidence] = [log_line(word.log, word.hit.quote) for word in same]
+    proofs: list[Evidence] = [*(log_line(word.log, word.hit.quote) for word in same), *means.proofs]
     ended = first.status.last_state.terminated or first.status.state.terminated
     if ended is not None and in_trouble(first.status, now):
         place = "lastState" if first.status.last_state.terminated else "state"
@@ -299,7 +336,7 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
         claim = sentences(claim, Text(_TAKERS[key], pods=prose.names(names)))
         proofs += [quotes.of_pod(*taker) for taker in takers[:_MOST_OTHERS]]
     sure: Confidence = "confirmed" if _is_sure(first, now) else "suspected"
-    return fault(scene, means.code, claim, proofs, [means.fix], sure=sure)
+    return fault(scene, means.code, claim, proofs, means.fixes, sure=sure)
 
 
 _TAKERS = {

@@ -19,7 +19,7 @@ from bot.hami.version import Version, parse_version
 from bot.kube.models import Container, ContainerStatus, Pod, StateTerminated
 from bot.kube.models.pods import EnvVar
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, Finding, step
+from bot.report import Confidence, Evidence, Finding, NextAction, act
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import driver_label
@@ -27,7 +27,7 @@ from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import in_trouble, path_in, run_time, statuses
 from playbooks.rules.common.findings import Part, finding, log_line
-from playbooks.rules.common.holders import of_use
+from playbooks.rules.common.holders import edit_owner, of_use, recreate, without_env
 from playbooks.rules.placed.container_faults import (
     GpuContainers,
     fault,
@@ -118,7 +118,7 @@ def unmeasured(plugins: Sequence[Pod]) -> Iterator[Part]:
     for hook, read, proofs in _hooks(plugins, "ctrs"):
         written = f"{hook.rstrip('/')}/vgpu/containers"
         if read.rstrip("/") != written:
-            fix = step(Text("limit-remark.fix-unmeasured", path=written), proofs[1].command)
+            fix = act(Text("limit-remark.fix-unmeasured", path=written), proofs[1].command)
             yield Part(Text("limit-remark.unmeasured", read=read, written=written), proofs, [fix])
             return
 
@@ -243,10 +243,9 @@ def _finding(scene: PlacedScene, crash: _Crash, restarted: _Start | None) -> Fin
     claim = Text(key, container=crash.container.name, node=node or "?")
     if fact := library_told(scene.plugins):
         claim, proofs = sentences(claim, fact.text), [*proofs, *fact.proofs]
-    recreate = step(Text("hami-core-crash.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
-    look = kubectl_pod(pod, "get", "-o", "yaml")
-    advice = step(Text("hami-core-crash.log" if restarted else "hami-core-crash.upgrade"), look)
-    steps = (recreate, advice) if restarted else (advice, recreate)
+    again, look = recreate(pod, Text("hami-core-crash.recreate")), kubectl_pod(pod, "get", "-o", "yaml")
+    advice = act(Text("hami-core-crash.log" if restarted else "hami-core-crash.upgrade"), look)
+    steps = (again, advice) if restarted else (advice, again)
     return fault(scene, "hami-core-crash", claim, proofs, steps)
 
 
@@ -279,6 +278,10 @@ _FIXES = {
 }
 
 
+_UNSET = {"disabled": "CUDA_DISABLE_CONTROL", "all-visible": "NVIDIA_VISIBLE_DEVICES"}
+"""The variable that a fix removes, where it is one of a known name."""
+
+
 class UnenforcedReason(NamedTuple):
     """A reason why the limit of a container cannot hold: `word` names it, `quote` is in the pod at `path`."""
 
@@ -304,12 +307,15 @@ def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
     reasons.sort(key=lambda reason: reason.confidence != "confirmed")
     if not reasons:
         return
-    first, look = reasons[0], kubectl_pod(pod, "get", "-o", "yaml")
+    first = reasons[0]
     proofs = [*(quotes.of_pod(pod, reason.quote, reason.path) for reason in reasons), quotes.of_holder(pod)]
     proofs += [seen] if seen else []
     why = Text(_WHYS[first.word], value=first.quote)
     claim = Text("limit-not-enforced.claim", container=first.container, why=why)
-    steps = [step(Text(_FIXES[word]), look) for word in dict.fromkeys(reason.word for reason in reasons)]
+    steps = list[NextAction]()
+    for reason in {one.word: one for one in reversed(reasons)}.values():
+        unset = without_env(reason.container, _UNSET[reason.word]) if reason.word in _UNSET else None
+        steps.insert(0, edit_owner(pod, Text(_FIXES[reason.word], container=reason.container), unset))
     yield finding("limit-not-enforced", claim, first.confidence, [node], proofs, actions=steps)
 
 
@@ -336,8 +342,8 @@ def other_limit(scene: PlacedScene) -> Iterator[Finding]:
         if other := next(its, None):
             claim = sentences(claim, Text("limit-not-enforced.others-share", pod=f"{other.namespace}/{other.name}"))
             proofs.append(quotes.of_holder(other))
-        recreate = step(Text("limit-not-enforced.fix-other"), kubectl_pod(pod, "delete"), changes_cluster=True)
-        yield finding("limit-not-enforced", claim, nodes=(node,), proofs=proofs, actions=[recreate])
+        again = recreate(pod, Text("limit-not-enforced.fix-other"))
+        yield finding("limit-not-enforced", claim, nodes=(node,), proofs=proofs, actions=[again])
         return
 
 

@@ -8,7 +8,7 @@ from bot.hami.pods.allocations import BIND_PHASE_KEY
 from bot.kube.models import ContainerStatus, Event, Pod
 from bot.kube.recording.redact import NEVER_STARTED
 from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, NextAction, Severity, step
+from bot.report import Evidence, Finding, NextAction, Severity, act, step
 from bot.texts import Prose, Text, sentences, spaced
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
@@ -54,7 +54,8 @@ def failed(scene: PlacedScene) -> Iterator[Finding]:
     steps: list[NextAction] = []
     if pod.status.reason == _TOPOLOGY:
         why = Text("image-or-start-failure.topology", why=why)
-        steps = [step(Text("image-or-start-failure.topology-fix", node=pod.spec.node_name or "?"), "")]
+        fix = Text("image-or-start-failure.topology-fix", node=pod.spec.node_name or "?")
+        steps = [act(fix)]
     claim = Text("image-or-start-failure.failed", why=why)
     yield _start_failure(pod, claim, [quotes.of_pod(pod, quote, path)], steps=steps)
 

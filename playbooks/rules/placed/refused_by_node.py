@@ -4,15 +4,14 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from bot.hami.installation.install import is_anothers, kube_scheduler_of
-from bot.hami.installation.kube_scheduler import SchedulerConfig, find_scheduler_config
+from bot.hami.installation.install import SchedulerConfig, find_scheduler_config, is_anothers, kube_scheduler_of
 from bot.hami.pods.allocations import BIND_PHASE_KEY, NODE_KEY, reserved_node
 from bot.hami.pods.request_parsing import asked_resources, device_asked, extended_resources
 from bot.hami.signatures import find
 from bot.hami.vendors import BY_WORD, FIRST, vendor_of_resource
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, Gap, step
+from bot.report import Evidence, Finding, Gap, act, step
 from bot.texts import Text, unstopped
 from playbooks import quotes
 from playbooks.gather.node_side import is_monitor
@@ -22,6 +21,7 @@ from playbooks.rule import rule
 from playbooks.rules.admission.webhook_bypassed import missed
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding, fix_of, log_line
+from playbooks.rules.common.holders import recreate
 from playbooks.rules.installation.extender import managed_proof, never_asked
 from playbooks.rules.nodes.gpu_faults import rivals
 from playbooks.rules.nodes.node_causes import NODE_CODES, node_causes
@@ -87,7 +87,7 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
     elif not placed and not of_volcano:
         look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.schedulerName}")
         actions.insert(0, step(Text("allocate-failed.scheduler"), look))
-    actions.append(step(Text("allocate-failed.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True))
+    actions.append(recreate(pod, Text("allocate-failed.recreate")))
     key = "allocate-failed.stripped" if said.stripped else "allocate-failed.unplaced"
     scheduler = pod.spec.scheduler_name or "?"
     values = {"node": node or "?", "why": why, "scheduler": scheduler}
@@ -102,7 +102,7 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
     if others and _ANSWERED.search(said.words[0].quote):
         names = prose.names([f"{other.namespace}/{other.name}" for other in others])
         claim = Text("allocate-failed.means", claim=unstopped(claim), means=Text("allocate-failed.rival", pods=names))
-        actions.insert(0, step(Text("allocate-failed.rival-off", pods=names), quotes.kubectl_pod(others[0], "get")))
+        actions.insert(0, act(Text("allocate-failed.rival-off", pods=names), quotes.kubectl_pod(others[0], "get")))
     yield fault(scene, "allocate-failed", claim, said.proofs, actions, sure="confirmed")
 
 
@@ -155,7 +155,7 @@ def _not_asked_about(pod: Pod, asked: dict[str, str], seen: InstallSeen, said: S
     names = prose.names(sorted(asked))
     claim = Text("extender-misconfigured.unasked", resources=names, file=config.key)
     edit = kubectl("-n", config.config_map.namespace, "edit", "configmap", config.config_map.name)
-    steps = [step(Text("extender-misconfigured.add", resource=names), edit, changes_cluster=True)]
+    steps = [act(Text("extender-misconfigured.add", resource=names), edit)]
     path = "{.spec.containers[*].resources.limits}"
     proofs = [managed_proof(config), *(quotes.of_pod(pod, name, path) for name in asked), *said.proofs]
     return [finding("extender-misconfigured", claim, proofs=proofs, actions=steps)]

@@ -19,19 +19,20 @@ from bot.hami.version import Version
 from bot.kube.models import Container, Node, Pod
 from bot.kube.node_conditions import NOT_READY_TAINTS, not_ready
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, Gap, Severity, step
+from bot.report import Evidence, Finding, Gap, Severity, act, step
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import is_monitor
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
-from playbooks.rules.common import prose
 from playbooks.rules.common.containers import GpuContainers
 from playbooks.rules.common.findings import Part, finding
+from playbooks.rules.common.holders import edit_owner, without_env
 from playbooks.rules.placed.container_faults import (
     contradictions,
     given,
     is_limited,
+    less_promised,
     promised,
     scaling_of,
     sharers,
@@ -118,7 +119,7 @@ def _unemptied(scene: PlacedScene) -> Iterator[Part]:
     beside = [pod for pod in pods if pod.metadata.uid != scene.pod.metadata.uid and was_allocated(pod)]
     if all("," in (pod.metadata.annotation(_TO_GIVE) or "") for pod in beside) and beside:
         return
-    fix = step(Text("limit-remark.fix-unemptied"), kubectl_pod(scene.pod, "get", "-o", "yaml"))
+    fix = act(Text("limit-remark.fix-unemptied"), kubectl_pod(scene.pod, "get", "-o", "yaml"))
     yield Part(Text("limit-remark.unemptied"), [quotes.of_pod_annotation(scene.pod, _TO_GIVE)], [fix])
 
 
@@ -129,8 +130,7 @@ def _of_scaling(scene: PlacedScene) -> Iterator[Part]:
         has = one.card.memory_mib / (factor or 1)
         if has < one.total.memory_mib <= one.card.memory_mib:
             fact = Text("limit-remark.scaled", **one.values, has=f"{has:,.0f}", scaling=f"{factor:g}")
-            look = prose.command("gpus", "--node", scene.pod.spec.node_name)
-            yield Part(fact, one.proofs, [step(Text("in-container.fix-scaled"), look)])
+            yield Part(fact, one.proofs, less_promised(scene))
             return
 
 
@@ -138,7 +138,7 @@ def _of_first_gpu(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
     """HAMi-core up to HAMi 2.8.1 holds several GPUs to the core limit of the first alone (HAMi-core#104)."""
     library = library_of(scene.plugins)
     if len(held.shares) > 1 and held.cores and library and library.version < _EACH_GPU:
-        fix = step(Text("limit-remark.fix-first-gpu", fixed=_EACH_GPU), library.proof.command)
+        fix = act(Text("limit-remark.fix-first-gpu", fixed=_EACH_GPU), library.proof.command)
         yield Part(Text("limit-remark.first-gpu", version=library.version), [library.proof], [fix])
 
 
@@ -161,7 +161,7 @@ def _of_twins(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
         look = kubectl("-n", pod.namespace, "exec", pod.name, "-c", name, "--", "printenv")
         fact = Text("limit-remark.twins", version=version, pod=f"{twin.namespace}/{twin.name}")
         proofs = [quotes.of_pod_annotation(one, BIND_TIME_KEY) for one in (pod, twin)]
-        yield Part(fact, proofs, [step(Text("limit-remark.fix-twins"), look)])
+        yield Part(fact, proofs, [act(Text("limit-remark.fix-twins"), look)])
 
 
 def _not_spread(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
@@ -180,14 +180,15 @@ def _not_spread(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
             name = f"{older[0].namespace}/{older[0].name}"
             fact = Text("limit-remark.numa", pod=name, idle=other.uuid, version=version)
             proofs = [quotes.of_card(scene.node, card.uuid, whole=True) for card in (mine, other)]
-            yield Part(fact, proofs, [step(Text("limit-remark.fix-numa", uuid=other.uuid), proofs[1].command)])
+            named = {"metadata": {"annotations": {FIRST.names.use_uuid: other.uuid}}}
+            yield Part(fact, proofs, [edit_owner(pod, Text("limit-remark.fix-numa", uuid=other.uuid), named)])
             return
 
 
 def _of_driver(scene: PlacedScene) -> Iterator[Part]:
     """Its node's driver is newer than its HAMi-core knows: where its log was read, `silent_start` tells it."""
     if scene.log_unread and scene.node is not None and (fact := newer_driver(scene)):
-        yield fact._replace(steps=[step(Text("in-container.fix-driver"), fact.proofs[0].command)])
+        yield fact._replace(steps=[act(Text("in-container.fix-driver"), fact.proofs[0].command)])
 
 
 def _other_chip(scene: PlacedScene) -> Iterator[Part]:
@@ -198,7 +199,7 @@ def _other_chip(scene: PlacedScene) -> Iterator[Part]:
     if other is not None and scene.node is not None:
         count = device.resources.count
         fact = Text("limit-remark.other-chip", type=other.type, resource=count, word=device.word)
-        advice = step(Text("limit-remark.fix-other-chip", word=device.word), kubectl("get", "nodes", "--show-labels"))
+        advice = edit_owner(scene.pod, Text("limit-remark.fix-other-chip", word=device.word))
         yield Part(fact, [quotes.of_card(scene.node, other.uuid, whole=True)], [advice])
 
 
@@ -206,13 +207,14 @@ def _of_limits(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] |
     """The rarest fact first. `sharers`: other pods on its GPUs, None where unknown."""
     pod = scene.pod
     look = kubectl_pod(pod, "get", "-o", "yaml")
-    fix = step(Text("limit-remark.fix-ssh"), look)
+    fix = act(Text("limit-remark.fix-ssh"), look)
     served = ((one, proof) for one in held.containers if (proof := _serves_ssh(pod, one)))
     found = [Part(Text("limit-remark.ssh", container=one.name), [proof], [fix]) for one, proof in served]
     killers = (one.name for one in held.containers if any(each.name == _KILLER for each in one.env or ()))
     if killer := next(killers, ""):
         proof = quotes.of_pod(pod, _KILLER, f'{{.spec.containers[?(@.name=="{killer}")].env[*].name}}')
-        fix = step(Text("limit-remark.fix-oom-killer"), look)
+        unset = without_env(killer, _KILLER)
+        fix = edit_owner(pod, Text("limit-remark.fix-oom-killer", container=killer), unset)
         found.append(Part(Text("limit-remark.oom-killer"), [proof], [fix]))
     # What the pod says, or HAMi's webhook from its configuration.
     env = {variable.name: variable.value for part in held.containers for variable in part.env or ()}
@@ -240,7 +242,7 @@ def _of_entries(scene: PlacedScene) -> Iterator[Part]:
         return
     fact = Text("limit-remark.entries", version=version)
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.annotations}")
-    yield Part(fact, [quotes.of_pod_annotation(pod, held[0])], [step(Text("limit-remark.fix-entries"), look)])
+    yield Part(fact, [quotes.of_pod_annotation(pod, held[0])], [act(Text("limit-remark.fix-entries"), look)])
 
 
 def _serves_ssh(pod: Pod, container: Container) -> Evidence | None:
@@ -269,7 +271,7 @@ def _of_cores(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] | 
     kept = given_by_hami(pod.metadata)
     proofs = [quotes.of_pod_annotation(pod, kept[0])] if kept else []
     proofs.append(quotes.of_pod(*monitors[0], "{.status.containerStatuses[*].name}"))
-    fix = step(Text("limit-remark.fix-cores"), look)
+    fix = edit_owner(pod, Text("limit-remark.fix-cores"))
     return Part(Text("limit-remark.alone", cores=cores), proofs, [fix])
 
 

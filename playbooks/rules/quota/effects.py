@@ -3,11 +3,13 @@
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from bot.hami.fit.allocated_totals import Ledger, given_by
 from bot.hami.fit.quotas import QuotaLimit, holds_in_filter, is_enforced, limits_of
-from bot.hami.fit.version_differences import Rules
 from bot.hami.pods.pod_request import PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig
+from bot.hami.version import Rules
 from bot.kube.models import ResourceQuota
 from bot.kube.selectors import effective_request
 from bot.report import Evidence
@@ -77,7 +79,7 @@ def effect_by_hami(
         asked = sum(amount for _, amount in amounts)
     else:
         asked = None  # a share of cards, whose memory depends on the card
-    if not is_enforced(limit if limit.amount is not None else limit._replace(amount=1), config, rules):
+    if not is_enforced(limit if limit.amount is not None else msgspec.structs.replace(limit, amount=1), config, rules):
         return Effect(limit, taken, asked, "not enforced")
     return Effect(limit, taken, asked, _verdict(limit.amount, taken, asked))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from bot.hami.fit.quotas import QuotaLimit
 from bot.kube.selectors import effective_request
-from bot.report import Finding, NextAction, step
+from bot.report import Finding, NextAction, act, step
 from bot.texts import Text, clauses, sentences
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
@@ -86,7 +86,7 @@ def set_twice(scene: QuotaScene) -> Iterator[Finding]:
                 proofs = [evidence for limit in limits for evidence in proof(limit, scene.quotas)]
                 last = limits[-1]
                 keep = Text("quota-ambiguous.remove", quota=f"{last.namespace}/{last.quota}", resource=last.key)
-                edit = step(keep, _edit(last.namespace, last.quota), changes_cluster=True)
+                edit = act(keep, _edit(last.namespace, last.quota))
                 yield finding("quota-ambiguous", claim, scene.confidence, proofs=proofs, actions=[edit])
 
 
@@ -111,7 +111,7 @@ def held_by_nobody(scene: QuotaScene) -> Iterator[Finding]:
             by_version = True
         claim = Text(key, **_names(limit), version=str(scene.version or "?"), value=limit.written)
         edit = _edit(limit.namespace, limit.quota)
-        mend = step(Text("quota-not-enforced.correct", **_names(limit)), edit, changes_cluster=True)
+        mend = act(Text("quota-not-enforced.correct", **_names(limit)), edit)
         mend = step(Text("quota-not-enforced.upgrade"), prose.command("status")) if by_version else mend
         proofs = proof(limit, scene.quotas)
         yield finding("quota-not-enforced", claim, scene.confidence, proofs=proofs, actions=[mend])
@@ -128,7 +128,7 @@ def misspelt(scene: QuotaScene) -> Iterator[Finding]:
             key = "quota-not-enforced.near" if found.near else "quota-not-enforced.unknown"
             claim = Text(key, quota=quota, **values)
         label = Text("quota-not-enforced.rename" if found.near else "quota-not-enforced.remove", quota=quota, **values)
-        fix = step(label, _edit(found.namespace, found.quota), changes_cluster=True)
+        fix = act(label, _edit(found.namespace, found.quota))
         proofs = quoted(found.namespace, found.quota, found.key)
         yield finding("quota-not-enforced", claim, proofs=proofs, actions=[fix])
 
@@ -140,7 +140,7 @@ def scoped(scene: QuotaScene) -> Iterator[Finding]:
         none = scene.rules.merges_quotas
         claim = Text("quota-not-enforced.scoped" if none else "quota-differs.scoped", **_names(limit))
         label = Text("quota-not-enforced.unscope", **_names(limit))
-        fix = step(label, _edit(limit.namespace, limit.quota), changes_cluster=True)
+        fix = act(label, _edit(limit.namespace, limit.quota))
         proofs, code = proof(limit, scene.quotas), "quota-not-enforced" if none else "quota-differs"
         yield finding(code, claim, scene.confidence, proofs=proofs, actions=[fix])
 

@@ -13,7 +13,7 @@ from itertools import chain
 import msgspec
 
 from bot.finding_codes import CODES
-from bot.hami.fit.mig import MIG_ALLOCATIONS_KEY
+from bot.hami.nodes.cards import MIG_ALLOCATIONS_KEY
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import POLICY_KEY, WEIGHTS_KEY, pod_keys
 from bot.hami.scheduler_logs.scheduling_events import chosen_node, parse_unschedulable

@@ -27,7 +27,7 @@ from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, one_line, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, act, one_line, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.quotes import kubectl, kubectl_pod
@@ -339,7 +339,7 @@ def lock_actions(node: str, held: NodeLock) -> list[NextAction]:
         actions.append(step(Text("node-lock.owner"), kubectl("-n", namespace, "get", "pod", pod)))
     if held.code in ("node-lock-dangling", "node-lock-malformed"):
         release = kubectl("annotate", "node", node, f"{held.key}-")
-        actions.append(step(Text("node-lock.release"), release, changes_cluster=True))
+        actions.append(act(Text("node-lock.release"), release))
     return actions
 
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from bot.finding_codes import Code
 from bot.hami.fit import verdicts as fit
 from bot.hami.fit.verdicts import Verdict
-from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.scheduler_logs.scheduling_events import REASONS, CardCount, finding_code, reason_of
+from bot.hami.version import NEWEST_READ
 from bot.kube.selectors import SELECTOR_TEXT
 from bot.report import Evidence, Severity
 from playbooks.attempt import Attempt

@@ -13,11 +13,11 @@ from bot.hami.scheduler_logs.filter_runs import Cycle, rebuild
 from bot.hami.scheduler_logs.log_lines import (
     LogLine,
     Panic,
-    broke_off,
-    found_nobody,
     may_be_panic,
     read_line,
     read_panics,
+    says_answer_broke_off,
+    says_nobody_listened,
     whose,
 )
 from bot.hami.scheduler_logs.scheduling_events import Unschedulable, parse_unschedulable
@@ -182,7 +182,7 @@ class _Found(NamedTuple):
         """Whether the call broke within seconds of it, or found nobody while its process was started again."""
         if self.at is None or attempt.at is None or attempt.evidence is None:
             return False
-        refused = found_nobody(attempt.evidence.quote)
+        refused = says_nobody_listened(attempt.evidence.quote)
         if refused and not self.log.previous:
             return False
         return -_ROUNDED <= attempt.at - self.at <= (_BACK_OFF if refused else _WROTE)
@@ -197,7 +197,7 @@ def panicked(scene: PodScene) -> Iterator[Finding]:
     found = _found(scene.process.panics)
     if near := [crash for crash in found if crash.explains(attempt)]:
         yield _told(near, [attempt.evidence], Text("scheduler-panic.claim", what=_what(near)), of=scene.install)
-    elif broke_off(attempt.evidence.quote) and (attempt.stage != "bind" or found):
+    elif says_answer_broke_off(attempt.evidence.quote) and (attempt.stage != "bind" or found):
         claim = Text("scheduler-panic.suspected", why=one_line(attempt.evidence.quote, 80))
         proofs = [attempt.evidence, *map(_of_line, found[: -_MAX_SHOWN - 1 : -1])]
         read = list(map(_stack, scene.install.pods[:1]))

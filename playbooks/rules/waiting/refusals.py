@@ -15,7 +15,7 @@ from bot.hami.vendors import FIRST
 from bot.hami.vendors.ascend import MODE_KEY
 from bot.kube.models import Node, Pod, Toleration
 from bot.kube.selectors import OF_KUBERNETES, SELECTOR_TEXT, TAINT_TEXT, NodeFilter
-from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line, step
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity, act, one_line, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.attempt import Attempt
@@ -38,10 +38,11 @@ from playbooks.rules.waiting.cause_ranking import (
     unexplained,
     words,
 )
-from playbooks.rules.waiting.unregistered_nodes import set_as_asked
+from playbooks.rules.waiting.unregistered_nodes import set_as_asked, set_to
 from playbooks.scenes.waiting_pod import PodScene
 
 _MAX_TRIED = 20
+_SLOTS = "deviceSplitCount"
 
 CLAIMS: Mapping[str, str] = {
     "card-insufficient-memory": "card-insufficient-memory.claim",
@@ -131,10 +132,14 @@ def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]
         # To set the node up for the split that the pod asks for, or to ask for the node's.
         if is_soft(scene):
             mark = kubectl("annotate", "node", node, "hami-vnpu-core=true")
-            return (step(Text("mode-not-fit.make-soft", node=node), mark, changes_cluster=True),)
+            return (act(Text("mode-not-fit.make-soft", node=node), mark),)
         patch = {"metadata": {"annotations": {MODE_KEY: "hami-core"}}}
         return (edit_owner(scene.pod, Text("mode-not-fit.ask-soft", node=node), patch),)
     first = prose.see_node(node) if cause.text == verdicts.NOT_HEALTHY else ()
+    if cause.text == verdicts.TIME_SLICING_EXHAUSTED and scene.device.vendor is FIRST:
+        slots = max((card.card.slots for card in scene.view.cards(node)), default=0)
+        if slots and scene.judge(node, frozenset({cause.text})).fits:
+            first = (set_to(_SLOTS, 2 * slots, slots, node, (scene.seen, scene.plugins.get(node))),)
     return (*first, *prose.see_cards(node))
 
 
@@ -149,7 +154,8 @@ def _usual(scene: PodScene, cause: RankedCause) -> Text:
         return Text(_TOO_FEW[cause.text], **values)
     most = max((container.memory_mib for container in containers), default=0) or INT32_MAX
     if slice_ is not None and slice_.memory_mib >= most:
-        return Text("card-insufficient-memory.others", **values)
+        together = scene.too_large and len(containers) > 1
+        return Text("card-insufficient-memory.together" if together else "card-insufficient-memory.others", **values)
     if cause.text in _OF_OTHER_VENDORS and scene.device.vendor is not FIRST:
         return Text(_OF_OTHER_VENDORS[cause.text], **values)
     return Text(CLAIMS[cause.code], **values)

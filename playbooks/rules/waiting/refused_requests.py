@@ -10,16 +10,15 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from bot.finding_codes import Code
-from bot.hami.installation.install import kube_scheduler_of
+from bot.hami.installation.install import SchedulerConfig, find_scheduler_config, kube_scheduler_of
 from bot.hami.installation.known_bugs import KnownBug, bug_behind
-from bot.hami.installation.kube_scheduler import SchedulerConfig, find_scheduler_config
 from bot.hami.nodes.node_state import has_vendor, is_left, is_offered
 from bot.hami.pods.request_parsing import extended_resources
 from bot.hami.scheduler_logs.log_lines import may_be_refused_request, parse_line
 from bot.hami.scheduler_logs.scheduling_events import finding_code
 from bot.hami.signatures import find
 from bot.kube.hami_pods import EXTENDER_CONTAINER
-from bot.report import Confidence, Evidence, Finding, NextAction, step
+from bot.report import Confidence, Evidence, Finding, NextAction, act, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl
@@ -51,7 +50,7 @@ def request_refused(scene: PodScene) -> Iterator[Finding]:
     if near:
         at, scheduler, raw, hit = max(near, key=lambda line: line[0])
         proofs = [said, quotes.of_logged(scheduler, EXTENDER_CONTAINER, raw, at)]
-        claim, fix = Text("scheduler-degraded.unread", means=hit.means), step(hit.fix, "")
+        claim, fix = Text("scheduler-degraded.unread", means=hit.means), act(hit.fix)
         yield finding(hit.signature.code, claim, proofs=proofs, severity="critical", actions=[fix])
 
 
@@ -126,7 +125,7 @@ def _unknown(scene: PodScene, name: str, managed: frozenset[str]) -> Finding:
 
 def _without_vendor(scene: PodScene, name: str) -> Finding:
     claim = Text("resource-unknown.vendor", resource=name)
-    steps = [step(Text("resource-unknown.install", resource=name), kubectl("get", "daemonsets", "-A"))]
+    steps = [act(Text("resource-unknown.install", resource=name), kubectl("get", "daemonsets", "-A"))]
     domain = name.partition("/")[0]
     if siblings := sorted(one for one in _offered(scene) if one.partition("/")[0] == domain and one != name):
         claim = Text("resource-unknown.sibling", resource=name, siblings=siblings)
@@ -149,10 +148,10 @@ def _not_left_to_hami(scene: PodScene, name: str, config: SchedulerConfig | str 
     steps = [step(Text("extender-misconfigured.maps"), kubectl("-n", namespace, "get", "configmaps"))]
     if read and not listed:
         edit = kubectl("-n", read.config_map.namespace, "edit", "configmap", read.config_map.name)
-        steps = [step(Text("extender-misconfigured.add", resource=name), edit, changes_cluster=True)]
+        steps = [act(Text("extender-misconfigured.add", resource=name), edit)]
     if deployment:
         restart = kubectl("-n", namespace, "rollout", "restart", "deployment", deployment.name)
-        steps.append(step(Text("extender-misconfigured.restart"), restart, changes_cluster=True))
+        steps.append(act(Text("extender-misconfigured.restart"), restart))
     sure: Confidence = "confirmed" if read and not listed and scene.config.names_all else "suspected"
     return finding("extender-misconfigured", claim, sure, proofs=proofs, actions=steps)
 

@@ -27,7 +27,7 @@ from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import DaemonPod, Node, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, gap, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, act, gap
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.attempt import Attempt
@@ -260,7 +260,7 @@ def _suspected(code: Code, scene: PodScene, names: Sequence[str]) -> Finding:
     when = {"since": format_time(since) if since else "?", "tried": format_time(tried) if tried else "?"}
     claim = Text(key, nodes=prose.names(names), reason=reason, **when)
     proofs = [*attempt.evidence_for(reason), *scene.words, *_of_gpus(scene, names)]
-    actions = [*prose.see_cards(names[0]), *restart(scene.install)]
+    actions = [*restart(scene.install), *prose.see_cards(names[0])]
     if code == "scheduler-ledger-stale" and scene.cluster.process.unread:
         claim = sentences(claim, Text("scheduler-ledger-stale.unread"))
         actions = prose.see_cards(names[0])
@@ -288,7 +288,7 @@ def restart(install: Install) -> tuple[NextAction, ...]:
     alone = len(install.pods) <= 1
     command = kubectl("-n", deployment.namespace, "rollout", "restart", f"deployment/{deployment.name}")
     label = Text("scheduler-ledger-stale.restart" if alone else "scheduler-ledger-stale.restart-one-by-one")
-    return (step(label, command, changes_cluster=True),)
+    return (act(label, command),)
 
 
 _SINCE = Version(2, 9, 0)
@@ -379,4 +379,4 @@ def restart_steps(name: str, device: Device, plugin: Sequence[Pod | DaemonPod] |
     """The steps to see why the plugin does not report, and to have the scheduler register the node without that."""
     forget = kubectl("annotate", "node", name, f"{device.names.handshake}-")
     look = plugin_actions(name, plugin, device.vendor)[0]
-    return [look, step(Text("handshake-stale.renew", node=name), forget, changes_cluster=True)]
+    return [look, act(Text("handshake-stale.renew", node=name), forget)]

@@ -10,11 +10,13 @@ from bot.hami.fit import verdicts
 from bot.hami.nodes.node_state import (
     MODE_SETTING,
     PLUGIN_CONFIG_FILE,
+    READS_DEVICE_CONFIG,
     SETTING_FLAGS,
+    DifferingSetting,
+    GpuSettings,
     PluginSettings,
-    SetOtherwise,
+    differing_settings,
     read_plugin_settings,
-    set_otherwise,
 )
 from bot.hami.nodes.registration import GUIDES_THRESHOLD, Unregistered, parse_handshake
 from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
@@ -22,12 +24,14 @@ from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT, SCHEDULER_COMPONENT
 from bot.kube.models import DaemonPod, Node, Pod
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, act, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
+from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, InstallSeen
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
+from playbooks.rules.common.holders import edit
 from playbooks.rules.nodes.causes import Told
 from playbooks.rules.waiting.cause_ranking import RankedCause, is_unregistered, severity_of, words
 from playbooks.scenes.waiting_pod import PodScene
@@ -63,10 +67,11 @@ def unregistered(scene: PodScene, cause: RankedCause) -> list[Finding]:
             by_why.setdefault(code_and_why(scene.nodes[name], state, scene.device), []).append(name)
     proofs = scene.attempt.evidence_for(verdicts.NODE_UNREGISTERED)
     confidence: Confidence = "confirmed" if proofs else "suspected"
+    selector = scene.install.flags.get(NODE_SELECTOR_FLAG, "").strip("[]")
     for (code, why), names in sorted(by_why.items(), key=lambda item: (-len(item[1]), item[0])):
         claim = claim_of((code, why), names, scene.device, str(scene.version or "?"))
         shown = registration_proofs(scene.nodes[names[0]], is_unregistered(scene, names[0]), scene.device)
-        actions = registration_actions(names[0], why, plugins.get(names[0]), scene.device.vendor)
+        actions = registration_actions(names[0], why, plugins.get(names[0]), scene.device.vendor, selector)
         shown, of = [*(proofs or words(scene.attempt)), *shown], scene.install
         found.append(finding(code, claim, confidence, names, shown, severity=severity, actions=actions, of=of))
     normal = [name for name in cause.nodes if name not in expected]
@@ -155,7 +160,7 @@ def registration_proofs(node: Node, state: Unregistered | None, device: Device) 
 
 
 def registered_otherwise(
-    setting: SetOtherwise, nodes: Prose, settings: PluginSettings, node: Node
+    setting: DifferingSetting, nodes: Prose, settings: PluginSettings, node: Node
 ) -> tuple[Text, list[Evidence]]:
     """The claim that HAMi's ConfigMap sets another value for these nodes than is registered; the evidence of `node`."""
     key = "mode-not-fit.registered" if setting.key == MODE_SETTING else "registered-otherwise.claim"
@@ -170,6 +175,32 @@ def registered_otherwise(
         path = f"{{.data.{file.replace('.', chr(92) + '.')}}}"
         proofs.insert(0, quotes.of_object("ConfigMap", config_map, found[0] if found else setting.key, path))
     return claim, proofs
+
+
+def set_to(
+    key: str, wanted: float, has: float, node: str, found: tuple[InstallSeen, Sequence[Pod] | Gap | None]
+) -> NextAction:
+    """The step that sets a key of `SETTING_FLAGS` where it stands: for this node, else for all; else as the plugin's
+    flag. `has` is what is registered; `found` are HAMi's install and the node's device plugin.
+    """
+    seen, plugins = found
+    settings, version = read_plugin_settings(seen.config_maps), seen.install.version
+    pod = plugins[0] if plugins and not isinstance(plugins, Gap) else None
+    own, every = settings.by_node.get(node, GpuSettings()).value_of(key), settings.every.value_of(key)
+    older = version is not None and version.version < READS_DEVICE_CONFIG
+    file = DEVICE_CONFIG_FILE if own is None else PLUGIN_CONFIG_FILE
+    config_map = settings.config_maps.get(file)
+    values = {"key": key, "wanted": f"{wanted:g}", "now": f"{own or has:g}", "node": node}
+    if config_map is None or (own is None and (older or is_started_with(key, plugins))):
+        label = Text("setting.flag", **values, flag=SETTING_FLAGS[key])
+        return edit(pod, label) if pod else act(label)
+    values |= {"file": file, "map": f"{config_map.namespace}/{config_map.name}", "now": f"{own or every or has:g}"}
+    within, labels = ("-n", config_map.namespace), ("-l", FIRST.plugin_labels)
+    again = ("rollout", "restart", "daemonset", *labels)
+    if own is not None:
+        again = ("delete", "pod", *labels, "--field-selector", f"spec.nodeName={node}")
+    commands = [kubectl(*within, "edit", "configmap", config_map.name), kubectl(*within, *again)]
+    return act(Text("setting.all" if own is None else "setting.node", **values), " && ".join(commands))
 
 
 _HELPS = {
@@ -190,7 +221,9 @@ def set_as_asked(scene: PodScene, cause: RankedCause) -> Told | None:
     helps = _HELPS.get(cause.text) if scene.device.vendor is FIRST else None
     for name in cause.nodes if helps and settings.config_maps else ():
         node, cards = scene.nodes[name], scene.view.cards(name)[:1]
-        for differs in (one for state in cards for one in set_otherwise(node, state.card, settings, scene.version)):
+        for differs in (
+            one for state in cards for one in differing_settings(node, state.card, settings, scene.version)
+        ):
             mode = differs.key == MODE_SETTING
             more = differs.wanted == asked if mode else float(differs.wanted) > float(differs.has)
             if differs.key.lower() == helps and more and not is_started_with(differs.key, scene.plugins.get(name)):
@@ -212,9 +245,13 @@ def is_started_with(key: str, plugins: Sequence[Pod] | Gap | None) -> bool:
 
 
 def registration_actions(
-    name: str, why: str, pods: Sequence[Pod | DaemonPod] | Gap | None, vendor: Vendor = FIRST
+    name: str, why: str, pods: Sequence[Pod | DaemonPod] | Gap | None, vendor: Vendor = FIRST, selector: str = ""
 ) -> tuple[NextAction, ...]:
-    """The steps for one reason of being unregistered; mostly they are about the device plugin."""
+    """The steps for one reason of being unregistered; mostly about the device plugin. `selector` is the scheduler's."""
+    labels = [one for one in selector.split(",") if one.count("=") == 1 and "!" not in one]
+    if why == "outside" and labels:
+        label = Text("node-unregistered.label", node=name, labels=", ".join(labels))
+        return (act(label, kubectl("label", "node", name, *labels)),)
     if why == "outside":
         return (step(Text("node-unregistered.labels", node=name), kubectl("get", "node", name, "--show-labels")),)
     if why == "other-format":
@@ -231,7 +268,7 @@ def plugin_actions(
     """The steps to read the device plugin's log, then restart it (which loses the log), or to see why none is there."""
     if isinstance(pods, Sequence) and pods:
         pod = pods[0]
-        restart = step(Text("node-unregistered.restart", node=name), kubectl_pod(pod, "delete"), changes_cluster=True)
+        restart = act(Text("node-unregistered.restart", node=name), kubectl_pod(pod, "delete"))
         return plugin_log(pod), restart
     return (step(Text("node-unregistered.plugin", node=name), prose.plugin_pods_command(name, vendor)),)
 

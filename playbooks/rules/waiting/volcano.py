@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import KUBERNETES_SCHEDULER, VOLCANO_SCHEDULERS, Install
 from bot.hami.nodes.cards import Card
 from bot.hami.pods.allocations import Allocation, decode_allocations
 from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, extended_resources
+from bot.hami.version import NEWEST_READ
 from bot.kube.models import Container, Event, Node, Pod
-from bot.report import Evidence, Finding, Gap, NextAction, one_line, step
+from bot.report import Evidence, Finding, Gap, NextAction, act, one_line, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
@@ -48,6 +48,13 @@ _GANG = r"in gang unschedulable|pod group is not ready"
 _NEW = r"node not initialized with device ?hamivgpu"
 _SETTINGS = "volcano-scheduler-configmap"
 _SWITCH_ON = Text("volcano-scheduled.switch-on")
+_LOOKS = {
+    "volcano-scheduled.fix-uninitialised",
+    "volcano-scheduled.fix-refused",
+    "volcano-scheduled.fix-insufficient",
+    "volcano-scheduled.fix-gang",
+}
+"""Advice that only tells where to look."""
 _MEANINGS = (
     (_ENDED, Text("volcano-scheduled.ended"), _SWITCH_ON),
     (r"n(?:o|ot) enough gpu cards", Text("volcano-scheduled.cards"), Text("volcano-scheduled.fix-cards")),
@@ -136,7 +143,7 @@ def scheduled_by_volcano(
         proofs += [quotes.of_pod(ending[0], ending[0].metadata.deletion_timestamp or "", _DELETED)] if ending else []
         holders = kubectl("get", "pods", "-A", "-o", "wide", "--field-selector", f"spec.nodeName={pod.spec.node_name}")
         fix = Text("volcano-scheduled.fix-held") if ending else Text("volcano-scheduled.fix-held-unseen")
-        steps = [step(fix, holders)]
+        steps = [act(fix, holders)]
     if lacking:
         claim, steps = sentences(claim, lacking.claim), [lacking.step]
         proofs = [*quoted, lacking.proof, *proofs[len(quoted) :]]
@@ -176,7 +183,7 @@ def _lacks(scene: PodScene) -> _Lack | None:
         if none:
             claim = Text("volcano-scheduled.offered-none", node=name, resource=none, count=len(found))
             where = kubectl("get", "daemonsets", "-A", "-l", "app.kubernetes.io/component=device-plugin")
-            factor = step(Text("volcano-scheduled.factor", node=name), where)
+            factor = act(Text("volcano-scheduled.factor", node=name), where)
             return _Lack(claim, quotes.of_allocatable(scene.nodes[name], none), factor)
     return None
 
@@ -209,7 +216,7 @@ def _broken_plugin(logs: Sequence[LogSeen]) -> list[tuple[str, Prose, Evidence, 
         status = next((status for status in statuses(log.pod) if status.name == log.container), None)
         for hit, proof in in_plugin_log(log, status) if status else ():
             runtime = hit.signature.code == "gpu-runtime-missing"
-            fix = step(Text("volcano-scheduled.fix-plugin", node=node), "") if runtime else fix_of(hit)
+            fix = act(Text("volcano-scheduled.fix-plugin", node=node)) if runtime else fix_of(hit)
             return [(node, hit.means, proof, fix)]
         end = status.last_state.terminated if status and not status.state.running else None
         words = last_of([log], end, running=False) if end else None
@@ -238,7 +245,7 @@ def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence]) -> tuple[Pro
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")
     if fix is _SWITCH_ON:
         look = kubectl("get", "configmaps", "-A", "--field-selector", f"metadata.name={_SETTINGS}", "-o", "yaml")
-    return sentences(claim, means), [step(fix, look)]
+    return sentences(claim, means), [step(fix, look, changes_cluster=fix.key not in _LOOKS)]
 
 
 def _part(words: str, pattern: str) -> str:

@@ -17,7 +17,7 @@ from bot.kube.models import Node
 from bot.kube.node_conditions import CORDON_TAINT, NOT_READY_TAINTS, PRESSURE_TAINTS
 from bot.kube.selectors import TAINT_TEXT, UNSCHEDULABLE_TEXT
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line, step
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity, act, one_line, step
 from bot.texts import Prose, Text, sentences, unstopped
 from playbooks import quotes
 from playbooks.quotes import kubectl
@@ -207,7 +207,7 @@ def _finding(scene: PodScene, cause: RankedCause, taint: str) -> Finding:
     steps = [step(Text("nodes.describe", node=names[0]), kubectl("describe", "node", names[0]))]
     if taint == CORDON_TAINT:
         uncordon = kubectl("uncordon", names[0])
-        steps.append(step(Text("kubernetes-filter.uncordon", node=names[0]), uncordon, changes_cluster=True))
+        steps.append(act(Text("kubernetes-filter.uncordon", node=names[0]), uncordon))
     said = words(scene.attempt) if refusals.said_by_kubernetes(scene.attempt, cause) else []
     proofs, severity = [*said, *_proof(scene.nodes[names[0]], taint)], severity_of(cause)
     sure: Confidence = "confirmed" if said else "suspected"

@@ -1,0 +1,282 @@
+"""What the steps of an answer say: who and what has to change, from which value to which, and whether it is a look."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.render.markdown import markdown
+from bot.render.terminal import terminal
+from bot.report import NextAction, Report
+from bot.slack.render.report import slack_json
+from bot.texts import LANGUAGES, Language, Texts
+from tests.cases_support import CASES, Question, ask_cluster, questions, scenarios
+from tests.incidents_support import INCIDENTS, Incident, incidents
+from tests.playbooks import inside_support
+from tests.playbooks.inside_support import env, looping, with_container
+from tests.playbooks.world import (
+    HAMI,
+    Object,
+    ask,
+    card,
+    cause,
+    cluster,
+    codes,
+    container,
+    gpu,
+    gpu_node,
+    none_of,
+    owner,
+    plugin_pod,
+    pod,
+    refused,
+    running,
+)
+
+# ------------------------------------------------------------------------------------------------ of other pods
+
+
+FULL = refused(none_of(1, "1 1/1 CardInsufficientMemory"))
+
+
+def waiting(folder: Path, *holders: Object) -> NextAction:
+    """The step about the pod that holds the only GPU."""
+    objects = cluster(pod(limits=gpu(memory=9000), said=FULL), gpu_node(), *holders)
+    steps = cause(ask(folder, objects)).next_actions
+    return next(step for step in steps if step.label.startswith("Wait for"))
+
+
+def held(name: str, of: Object | None, memory: int = 12000) -> Object:
+    return running(name, "gpu-1", ("GPU-gpu-1", memory, 0), owner=of)
+
+
+def test_a_holder_without_an_owner_is_deleted(tmp_path: Path) -> None:
+    step = waiting(tmp_path, held("old", None))
+    assert step.label.endswith("delete it: nothing owns it, so nothing starts it again")
+    assert (step.command, step.changes_cluster) == ("kubectl -n ml delete pod old", True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "pods", "told", "command"),
+    [
+        (
+            "StatefulSet",
+            ["web-0"],
+            "scale StatefulSet ml/web to 0 (now 1)",
+            "kubectl -n ml scale statefulset/web --replicas=0",
+        ),
+        (
+            "ReplicaSet",
+            ["web-a", "web-b"],
+            "scale ReplicaSet ml/web to 1 (now 2)",
+            (
+                "kubectl -n ml annotate pod web-a controller.kubernetes.io/pod-deletion-cost=-1"
+                " && kubectl -n ml scale replicaset/web --replicas=1"
+            ),
+        ),
+        (
+            "Job",
+            ["web-x"],
+            "suspend Job ml/web, which ends all its pods",
+            """kubectl -n ml patch job/web -p '{"spec":{"suspend":true}}'""",
+        ),
+        ("RayCluster", ["web-x"], "stop RayCluster ml/web", "kubectl -n ml get raycluster web -o yaml"),
+    ],
+)
+def test_a_holder_with_an_owner_is_ended_by_its_owner_which_would_start_another(
+    kind: str, pods: list[str], told: str, command: str, tmp_path: Path
+) -> None:
+    of = owner(kind, "web")
+    step = waiting(tmp_path, *(held(name, of, 12000 // len(pods)) for name in pods))
+    assert told in step.label
+    assert step.label.endswith(f"if only the pod is deleted, {kind} ml/web starts another")
+    assert (step.command, step.changes_cluster) == (command, True)
+
+
+def of_deployment(one: Object, template: str) -> Object:
+    """The pod of a Deployment's ReplicaSet, as one of its revisions made it."""
+    refers = {"kind": "ReplicaSet", "name": f"web-{template}", "uid": f"uid-{template}", "controller": True}
+    one["metadata"] |= {"ownerReferences": [refers]}
+    one["metadata"]["labels"] |= {"pod-template-hash": template}
+    return one
+
+
+@pytest.mark.parametrize("template", ["5d8", "7c9"])
+def test_nobody_is_told_to_end_a_pod_of_the_same_deployment_whatever_its_revision(
+    template: str, tmp_path: Path
+) -> None:
+    wants = of_deployment(pod(limits=gpu(memory=9000), said=FULL), "7c9")
+    report = ask(tmp_path, cluster(wants, gpu_node(), of_deployment(held("old", None), template)))
+    assert not any("ml/old" in step.label for step in cause(report).next_actions)
+
+
+# ------------------------------------------------------------------------------------------------ of settings
+
+
+OF_NODE = {
+    "kind": "ConfigMap",
+    "metadata": {"name": "hami-device-plugin", "namespace": HAMI},
+    "data": {"config.json": '{"nodeconfig": [{"name": "gpu-1", "devicesplitcount": 2}]}'},
+}
+
+
+@pytest.mark.parametrize(
+    ("others", "label", "command"),
+    [
+        (
+            (),
+            (
+                "In ConfigMap hami-system/hami-scheduler-device, device-config.yaml, set nvidia.deviceSplitCount: 4 "
+                "(now 2, for all nodes), and restart the device plugin, which reads it when it starts"
+            ),
+            (
+                "kubectl -n hami-system edit configmap hami-scheduler-device"
+                " && kubectl -n hami-system rollout restart daemonset -l app.kubernetes.io/component=hami-device-plugin"
+            ),
+        ),
+        (
+            (OF_NODE,),
+            (
+                "In ConfigMap hami-system/hami-device-plugin, config.json, in the entry of gpu-1, "
+                "set deviceSplitCount: 4 "
+                "(now 2), and restart the device plugin there, which reads it when it starts"
+            ),
+            (
+                "kubectl -n hami-system edit configmap hami-device-plugin"
+                " && kubectl -n hami-system delete pod -l app.kubernetes.io/component=hami-device-plugin"
+                " --field-selector spec.nodeName=gpu-1"
+            ),
+        ),
+    ],
+)
+def test_more_slots_are_set_where_the_setting_stands(
+    others: tuple[Object, ...], label: str, command: str, tmp_path: Path
+) -> None:
+    said = refused(none_of(1, "1 1/1 CardTimeSlicingExhausted"))
+    node = gpu_node("gpu-1", card("GPU-gpu-1", count=2))
+    both = [running(name, "gpu-1", ("GPU-gpu-1", 1000, 0)) for name in ("a", "b")]
+    objects = [pod(said=said), node, *both, *others]
+    report = ask(tmp_path, cluster(*objects, config="nvidia: {deviceSplitCount: 2}\n"))
+    assert codes(report)[0] == "card-time-slicing-exhausted"
+    step = next(step for step in cause(report).next_actions if "plit" in step.label)
+    assert (step.label, step.command, step.changes_cluster) == (label, command, True)
+
+
+# ------------------------------------------------------------------------------------------------ of sums
+
+
+def test_init_containers_that_add_up_are_told_their_sum_the_gpu_s_size_and_what_each_may_ask_for(
+    tmp_path: Path,
+) -> None:
+    inits = [container(gpu(memory=10000), f"step{number}") for number in range(2)]
+    asks = pod(said=FULL, initContainers=inits, limits={})
+    report = ask(tmp_path, cluster(asks, gpu_node(), version="2.9.0"))
+    assert "20,000 MiB on GPUs of 16,384 MiB" in cause(report).claim
+    assert (
+        cause(report)
+        .next_actions[0]
+        .label.startswith(
+            "In Pod ml/wl, set limits nvidia.com/gpumem of step0, step1 to at most 8192 (now 10000, 10000): "
+            "together they ask for 20,000 MiB, and a GPU has 16,384 MiB"
+        )
+    )
+
+
+# ------------------------------------------------------------------------------------------------ of no GPU
+
+
+NO_GPU = "[HAMI-core ERROR (pid:18 thread=14 libvgpu.c:874)]: cuInit failed:100\n"
+
+
+def blind(folder: Path, of_plugin: str, **fields: Any) -> Report:
+    """The answer about a container in which CUDA finds no GPU."""
+    one = with_container(**fields)
+    one["status"]["containerStatuses"] = [looping(1)]
+    beside = plugin_pod("gpu-1")
+    beside["spec"]["runtimeClassName"] = of_plugin
+    return inside_support.asked(folder, one, beside, last=NO_GPU)
+
+
+def test_a_gpu_that_the_pod_s_own_environment_hides_is_told_with_the_variable(tmp_path: Path) -> None:
+    first = cause(blind(tmp_path, "", **env("NVIDIA_VISIBLE_DEVICES", "none")))
+    assert 'the pod itself sets NVIDIA_VISIBLE_DEVICES to "none"' in first.claim
+    assert first.next_actions[0].label.startswith("Remove NVIDIA_VISIBLE_DEVICES from the env of container main")
+
+
+def test_a_pod_that_another_runtime_started_is_told_the_class_that_the_plugin_needs(tmp_path: Path) -> None:
+    first = cause(blind(tmp_path, "nvidia"))
+    assert "NVIDIA's runtime did not start it" in first.claim
+    assert first.next_actions[0].label.startswith("Set runtimeClassName: nvidia (now not set)")
+
+
+@pytest.mark.parametrize("own", ["", "nvidia"])
+def test_where_neither_cause_can_be_seen_that_is_said(own: str, tmp_path: Path) -> None:
+    first = cause(blind(tmp_path, own, **({"runtimeClassName": own} if own else {})))
+    assert "cannot be read" in first.claim
+    assert not first.next_actions[0].changes_cluster
+
+
+# ------------------------------------------------------------------------------------------------ their marks
+
+
+@cache
+def answers(language: Language) -> dict[str, Report]:
+    """The answers to all that was recorded."""
+    asked: list[Question | Incident] = [*(scenario.question for scenario in scenarios()), *questions(), *incidents()]
+    return dict(_answers(asked, language))
+
+
+def _answers(asked: list[Question | Incident], language: Language) -> Iterator[tuple[str, Report]]:
+    for one in asked:
+        if isinstance(one, Incident):
+            path, values = INCIDENTS / one.name / "recording.tar.gz", one.target
+        else:
+            path, values = CASES / one.version / "recording.tar.gz", one.values
+        if one.verb != "fit":  # its steps are about a manifest that is in no cluster yet
+            report = ask_cluster(RecordedCluster.open(path), verb=one.verb, language=language, **values)
+            yield f"{path.parent.name} {one.verb} {values}", report
+
+
+_LOOKS = re.compile(
+    r"(Afterwards|Ask|Check|Compare|Find out|If HAMi runs|List|Look|Read|See|Show|Run nvidia-smi|Take a profile)\b"
+    r"|Container \w+ is privileged"
+)
+_ACTS = re.compile(
+    r"(?:^|[,;:.] (?:and |then |or |else )?|\band )"
+    r"(?:recreate|restart|remove|upgrade|set|label|scale|delete|turn|edit|reset|replace)\b",
+    re.IGNORECASE,
+)
+"""English words with which a label tells to look, and those with which it tells to change something."""
+
+
+@pytest.mark.few(1)
+def test_a_step_is_marked_as_a_change_where_its_words_tell_to_change_something() -> None:
+    wrong = {
+        (step.label, step.changes_cluster)
+        for report in answers("en").values()
+        for finding in report.findings
+        for step in finding.next_actions
+        if step.changes_cluster != (not _LOOKS.match(step.label) or bool(_ACTS.search(step.label)))
+    }
+    assert wrong == set()
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_step_shows_its_mark_in_a_shell_in_markdown_and_in_slack(language: Language) -> None:
+    say = Texts(language)
+    for name, report in answers(language).items():
+        steps = [step for finding in report.findings for step in finding.next_actions]
+        shown = (markdown(report, say), terminal(report, say, width=10_000, colour=False))
+        for told in ("".join(text.split()) for text in shown):
+            for step in steps:
+                marked = say("render.changes", label=step.label) if step.changes_cluster else step.label
+                marked = say("render.looks", label=marked) if step.only_looks else marked
+                assert "".join(step.label.split()) not in told or "".join(marked.split()) in told, name
+        first = report.findings[0].next_actions[:1]
+        mark = say("render.changes", label="").strip()
+        assert all(mark in slack_json(report, say) for step in first if step.changes_cluster), name
