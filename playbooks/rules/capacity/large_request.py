@@ -116,7 +116,7 @@ def _each(scene: PodScene, size: int) -> int:
         return 0
     for share in range(1, len(asking) + 1):
         less = [structs.replace(one, memory_mib=min(one.memory_mib, size // share)) for one in asking]
-        request = scene.request._replace(containers=tuple(less))
+        request = structs.replace(scene.request, containers=tuple(less))
         tried = (scene.view.cards_of(name, cards, empty=True) for _, name, cards in scene.cluster.shapes)
         if any(scene.view.run(cards, request, ALL_BUT_SIZE).fits for cards in tried):
             return size // share
