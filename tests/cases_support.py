@@ -74,7 +74,7 @@ class Question(NamedTuple):
         """The report on the recording, made once, or on an edited copy of it."""
         if cluster:
             return ask_cluster(cluster, verb=self.verb, language=language, **self.values)
-        key = (self.version, self.verb, self.name, language)
+        key = (self.version, self.verb, json.dumps(self.values), language)
         if key not in _REPORTS:
             _REPORTS[key] = self.ask(opened(self.version), language)
         return _REPORTS[key]
