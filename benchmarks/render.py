@@ -60,7 +60,11 @@ def _row(what: str, work: Callable[[], object], budget_ms: float, rounds: int) -
 def _many_cards() -> Report:
     """The recorded cluster ten times, under other names."""
     report = ask(RECORDING, verb="gpus")
-    rows = [row._replace(node=f"{row.node}-{number}") for number in range(10) for row in report.typed(GpuRow)]
+    rows = [
+        msgspec.structs.replace(row, node=f"{row.node}-{number}")
+        for number in range(10)
+        for row in report.typed(GpuRow)
+    ]
     return msgspec.structs.replace(report, tables=(Sheet("cards", GpuRow).table(rows),))
 
 

@@ -2,6 +2,8 @@
 
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from bot.report import NameList, Uuid
 from bot.texts import Text
 
@@ -11,7 +13,7 @@ UNREGISTERED = "unregistered"
 """States of a GPU, for `GpuRow.state`; a GPU in any other state takes no pod."""
 
 
-class GpuRow(NamedTuple):
+class GpuRow(msgspec.Struct, frozen=True):
     """One GPU in a table, the most telling fields first: a message shows few. Memory in MiB; None is not known.
 
     `card` is the number of GPUs in a row that stands for several, as in an overview. `memory_free` is empty for a GPU
@@ -58,7 +60,7 @@ class GpuRow(NamedTuple):
         return self.memory_used is not None and self.state not in (UNKNOWN, UNREGISTERED)
 
 
-class TypeRow(NamedTuple):
+class TypeRow(msgspec.Struct, frozen=True):
     """All registered GPUs of one type, with the largest slice that a pod could get, in MiB; None is not known."""
 
     type: str
@@ -82,7 +84,7 @@ class StageRow(NamedTuple):
     known_by: str
 
 
-class PoolRow(NamedTuple):
+class PoolRow(msgspec.Struct, frozen=True):
     """A pool of GPU nodes. Memory in MiB: registered, given to pods, and used by them (None is not known).
 
     `splits` is the number of slots of each GPU; the last four fields count shares by their size on one GPU.
@@ -103,5 +105,9 @@ class PoolRow(NamedTuple):
     @property
     def requests(self) -> tuple[tuple[str, int], ...]:
         """The number of shares of each size in the pool."""
-        names = ("< 2 GiB", "2-8 GiB", "8-16 GiB", "16 GiB and more")
-        return tuple(zip(names, self[-4:], strict=True))
+        return (
+            ("< 2 GiB", self.below_2_gib),
+            ("2-8 GiB", self.from_2_gib),
+            ("8-16 GiB", self.from_8_gib),
+            ("16 GiB and more", self.from_16_gib),
+        )

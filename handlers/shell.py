@@ -61,6 +61,7 @@ def main(processes: Processes, words: Sequence[str], program: str = PROGRAM) -> 
     try:
         with bugs_as_errors():
             grammar = build_grammar() if program == PROGRAM else reading_grammar(program)
+            grammar.usual = lambda: _language(words)
             try:
                 return _run(processes, read(grammar, words))
             except BrokenPipeError:  # whoever read our output has seen enough; outside it would be a bug
@@ -73,12 +74,15 @@ def main(processes: Processes, words: Sequence[str], program: str = PROGRAM) -> 
         return _INTERRUPTED
 
 
-def _told(error: BotError, words: Sequence[str]) -> str:
-    """In the language that the words name, else the settings: either may be what is wrong."""
+def _language(words: Sequence[str]) -> Language:
+    """The language that the words name, else the settings: either may be what is wrong."""
     given = [*words, *map("=".join, pairwise(words))]
     asked: list[Language] = [language for language in LANGUAGES if f"--lang={language}" in given]
-    language = asked[0] if asked else usual_language(_settings_of(words))
-    if language == "en":
+    return asked[0] if asked else usual_language(_settings_of(words))
+
+
+def _told(error: BotError, words: Sequence[str]) -> str:
+    if (language := _language(words)) == "en":
         return str(error)
     from bot.slack.render.prose import in_words as error_in_words  # noqa: PLC0415  # an answer in English needs none of it
 

@@ -1,7 +1,6 @@
 """The words of the terminal: every verb of `hami-bot`, with its options. `handlers.shell` carries them out."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from bot.errors import UsageError
 from bot.settings import usual_config
 from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.cluster_choice import ClusterChoice
-from handlers.parsing.click_words import help_of
 from handlers.parsing.grammar import DOCTOR, DOCTOR_SUMMARY, Grammar, explain, explain_word, help_command, plain_command
 from handlers.shell_commands import tune_command
 from playbooks.playbook import ALL
@@ -89,7 +87,7 @@ def _operators_commands() -> Sequence[click.Command]:
                 click.Option(["--config"], type=path, metavar="PATH", help=f"{_SETTINGS}: it names the store."),
             ],
             "Who asked for which change, and its outcome: the most recent entries, oldest first.",
-            f"{PROGRAM} audit --limit 50      Is it as it was written? {PROGRAM} audit --verify",
+            f"{PROGRAM} audit --limit 50",
         ),
         plain_command(
             "demo",
@@ -191,7 +189,7 @@ def reading_grammar(program: str) -> Grammar:
     )
     grammar.params.append(click.Option(["--version"], is_flag=True, help="Print the version."))
     grammar.callback = _without_verb
-    grammar.instead["profile"] = partial(_profile_command, program)
+    grammar.instead["profile"] = lambda: _profile_command(program, grammar.usual())
     grammar.instead["tune"] = lambda: tune_command(program, _global_options())
     grammar.add_command(_record_command(program))
     grammar.add_command(click.Command("version", callback=_version, help="Print the version."))
@@ -199,11 +197,8 @@ def reading_grammar(program: str) -> Grammar:
     return grammar
 
 
-@click.pass_context
-def _without_verb(ctx: click.Context, *, version: bool, lang: Language | None, **_: object) -> str | None:
-    if version:
-        return _version()
-    return help_of(ctx, Texts(lang or "en")) if ctx.invoked_subcommand is None else None
+def _without_verb(*, version: bool, **_: object) -> str | None:
+    return _version() if version else None
 
 
 def _version() -> str:
@@ -213,19 +208,18 @@ def _version() -> str:
 
 
 @click.pass_context
-def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> str:
+def _help(ctx: click.Context, verb: str | None, say: Texts) -> str:
     verb = None if verb == "more" else verb
     grammar = ctx.parent.command if ctx.parent else None
     is_command = isinstance(grammar, Grammar) and verb and grammar.get_command(ctx, verb)
     word = explain_word(verb) if verb and not is_command else None
-    say = Texts(lang or "en")
     return say.words(word) if word else explain(ctx, verb, say)
 
 
-def _profile_command(program: str) -> click.Command:
+def _profile_command(program: str, language: Language) -> click.Command:
     from handlers.profiles.shell import usage as profile_usage  # noqa: PLC0415  # with what reads profiles
 
-    usage = f"\b\n{profile_usage().replace(chr(10) * 2, f'{chr(10)}{chr(10)}{chr(8)}{chr(10)}')}"
+    usage = f"\b\n{profile_usage(language).replace(chr(10) * 2, f'{chr(10)}{chr(10)}{chr(8)}{chr(10)}')}"
     out = click.Option(
         ["--out"],
         type=click.Path(path_type=Path),

@@ -100,7 +100,7 @@ class Watches:
             return render_told([say("watch.ended", pods=_names(ended)) if ended else say("watch.none")])
         if not asked.pod:
             return render_told(
-                [say("watch.list", pods=_names([watch for _, watch in mine])) if mine else say("watch.none")]
+                [say("watch.list", pods=_names([watch for _, watch in mine])) if mine else say("watch.nothing")]
             )
         if len(mine) >= MOST:
             raise UsageError(Text("watch.too-many", most=MOST), example=UNWATCH)

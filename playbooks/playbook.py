@@ -116,7 +116,17 @@ def find(verb: str) -> Playbook:
 
 def read_namespace(text: str) -> str:
     """The namespace in what people type: `ml`, `ns/ml`, `ml/`."""
-    return text.strip().removeprefix("ns/").removeprefix("namespace/").rstrip("/")
+    return text.strip().lower().removeprefix("ns/").removeprefix("namespace/").rstrip("/")
+
+
+def plain_numbers(name: str) -> str:
+    """The name without zeros before its numbers: `gpu-9` for `gpu-09`."""
+    return re.sub(r"(?<!\d)0+(?=\d)", "", name)
+
+
+def read_node(text: str) -> str:
+    """The node in what people type: `gpu-1`, `node/gpu-1`, `GPU-1`."""
+    return text.strip().lower().removeprefix("node/")
 
 
 SINCE = click.Option(["--since"], default="1h", metavar="TIME", help="How far back: 30s, 10m, 1h (the default), 2d.")

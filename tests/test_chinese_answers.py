@@ -75,6 +75,11 @@ def test_a_tables_columns_and_states_are_told_in_chinese() -> None:
     heading = next(line for line in shown.splitlines() if "状态" in line)
     assert heading.split()[0] == "节点"
     assert "已隔离" in shown
+    one = chinese(in_full()["nodes"]._replace(values={"node": "gpu-node-18"}))
+    of_one = render(one, "text", Texts("zh"), whole=True)
+    assert re.search(r"对象 +节点 gpu-node-18，集群 lab", of_one)
+    assert re.search(r"缩放 +算力 x1\n", of_one)
+    assert "hami.io/node-handshake        Requesting_2026-11-21 05:52:17" in of_one
 
 
 def sheets() -> list[Sheet[Any]]:
@@ -100,7 +105,11 @@ def test_help_in_chinese_has_lines_that_a_terminal_shows_whole() -> None:
 def sentences_of(grammar: Grammar) -> Iterator[str]:
     context = click.Context(grammar)
     commands = [grammar, *(grammar.get_command(context, verb) for verb in grammar.list_commands(context))]
-    helps = [(command.help, command.short_help, *map(help_text, command.params)) for command in commands if command]
+    helps = [
+        (command.help, command.short_help, command.epilog, *map(help_text, command.params))
+        for command in commands
+        if command
+    ]
     for text in filter(None, chain.from_iterable(helps)):
         parts = [part for part in inspect.cleandoc(text).split("\n\n") if not part.startswith("\b")]
         yield from filter(None, chain.from_iterable(map(sentences_in, parts)))

@@ -109,6 +109,13 @@ def test_help_is_the_same_whichever_cluster_is_named_before_it() -> None:
     assert before == hami_bot("help", "why", "--lang", "zh").stdout != ""
 
 
+def test_a_verbs_help_is_in_the_language_of_its_words_or_else_of_the_settings() -> None:
+    chinese, settings = hami_bot("help", "why", "--lang", "zh").stdout, {"HAMI_BOT_LANGUAGE": "zh"}
+    assert hami_bot("why", "--help", env=settings).stdout == hami_bot("--lang=zh", "why", "-h").stdout == chinese
+    assert hami_bot("profile", "top", "-help", env=settings).stdout.startswith("用法：")
+    assert hami_bot(env=settings).stdout.startswith("用法：hami-bot [OPTIONS]")
+
+
 def test_a_typo_in_the_verb_gets_the_nearest_one_and_an_example() -> None:
     assert_one_clear_error(hami_bot("wyh", POD), 2, "'wyh'", "hami-bot why ml/trainer-0")
 

@@ -512,9 +512,9 @@ def test_a_text_is_no_words_before_it_has_a_language():
 
 
 @languages
-def test_what_stands_together_has_the_same_between_it_in_every_language_and_nothing_for_what_is_empty(language):
+def test_what_stands_together_has_the_comma_of_its_language_between_it_and_nothing_for_what_is_empty(language):
     say = Texts(language)
     where, unset = Text("render.in-cluster", cluster="prod"), Text("render.unset")
-    assert say.words(together("Pod ml/a", "", where, unset, by=", ")) == ", ".join(
+    assert say.words(together("Pod ml/a", "", where, unset, by=", ")) == {"en": ", ", "zh": "，"}[language].join(
         ["Pod ml/a", say.words(where), say.words(unset)]
     )

@@ -31,7 +31,7 @@ class Wait(NamedTuple):
     record: Record
 
 
-class Due(NamedTuple):
+class DueChange(NamedTuple):
     """A decision: what happens to a change now, as the event that tells it. The patch, where there is one, does it.
 
     A `debug-flags` change altered no words: the running processes are set to `level` (None: to none) before the patch.
@@ -42,23 +42,23 @@ class Due(NamedTuple):
     level: str | None = None
 
 
-def decide(deployment: Object, now: float) -> Wait | Due | None:
+def decide(deployment: Object, now: float) -> Wait | DueChange | None:
     """What is due on the Deployment at `now` (seconds since 1970, by the API server's clock); None without a record."""
     text = annotation(deployment)
     if text is None:
         return None
     here, record = target_of(deployment), read_record(text)
     if isinstance(record, UnreadableRecord):
-        return Due(ChangeEvent("unreadable", here, None, record.why))
+        return DueChange(ChangeEvent("unreadable", here, None, record.why))
     if here != record.target:
         why = f"it was copied here: it is about {record.target}, this is {here}"
-        return Due(ChangeEvent("unreadable", here, None, why))
+        return DueChange(ChangeEvent("unreadable", here, None, why))
     spot = find_spot(deployment, record.container)
     if spot is None:
-        return Due(ChangeEvent("container-gone", here, record), plan_forget(deployment))
+        return DueChange(ChangeEvent("container-gone", here, record), plan_forget(deployment))
     stand = stand_of(record, spot)
     if stand == "back":
-        return Due(ChangeEvent("reverted-by-another", here, record), plan_forget(deployment))
+        return DueChange(ChangeEvent("reverted-by-another", here, record), plan_forget(deployment))
     if now >= record.deadline:
         return _back(deployment, record, spot, stand)
     if not _is_from_the_future(record, now):
@@ -66,10 +66,10 @@ def decide(deployment: Object, now: float) -> Wait | Due | None:
     again, patch = plan_retime(deployment, record, now=now)
     noted = f"it was noted as raised at {record.raised_at} until {record.at}"
     detail = f"{noted}; the API server's clock said {again.raised_at}"
-    return Due(ChangeEvent("retimed", here, again, detail), patch)
+    return DueChange(ChangeEvent("retimed", here, again, detail), patch)
 
 
-def decide_by_copy(deployment: Object, change: KnownChange, now: float) -> Wait | Due | None:
+def decide_by_copy(deployment: Object, change: KnownChange, now: float) -> Wait | DueChange | None:
     """What is due at `now` on a change that the object does not carry, by the journal's copy of its record.
 
     None while another change of the same flag is open on the object.
@@ -78,10 +78,10 @@ def decide_by_copy(deployment: Object, change: KnownChange, now: float) -> Wait 
     if ended := how_it_ended(deployment, change):
         text = annotation(deployment)
         if id_in(text or "") == record.id:
-            return Due(msgspec.structs.replace(ended, source="copy"), plan_forget(deployment))
+            return DueChange(msgspec.structs.replace(ended, source="copy"), plan_forget(deployment))
         # Of a plan that was carried out a level may be left: by whoever was killed then, and wrote no more.
         is_left = ended.kind == "never-raised" and text is None
-        return Due(ended, level=_level_now(deployment, record) if is_left else None)
+        return DueChange(ended, level=_level_now(deployment, record) if is_left else None)
     if is_under(deployment, record):
         return None
     # Whether a running process has its old level again cannot be read; to set it once more does no harm.
@@ -99,7 +99,7 @@ def decide_by_copy(deployment: Object, change: KnownChange, now: float) -> Wait 
     return _back(deployment, record, spot, stand_of(record, spot), takes_off=not is_of_another(deployment, record))
 
 
-def _back(deployment: Object, record: Record, spot: ArgumentList, stand: Stand, *, takes_off: bool = True) -> Due:
+def _back(deployment: Object, record: Record, spot: ArgumentList, stand: Stand, *, takes_off: bool = True) -> DueChange:
     """Of what is due: our element goes back, if it can be told, and what stands under our key goes with `takes_off`."""
     # One word a line, as they are in neither order nor number the same. Secrets are masked: everybody may read it.
     ours, found = (masked_arguments(list(words)) for words in (record.words_after, spot.words(record.field)))
@@ -107,18 +107,18 @@ def _back(deployment: Object, record: Record, spot: ArgumentList, stand: Stand, 
     here = target_of(deployment)
     if isinstance(stand, OurElement):
         patch = plan_revert(deployment, record, stand.words, takes_off=takes_off)
-        return Due(ChangeEvent("reverted", here, record, diff), patch, record.old)
+        return DueChange(ChangeEvent("reverted", here, record, diff), patch, record.old)
     if stand == "unclear":
         why = f"{record.shown} stands in several places of container {record.container} of {here}"
         return _blocked(deployment, record, why)
     patch = plan_forget(deployment) if takes_off else ()
     # Pods of the words before may still run.
-    return Due(ChangeEvent("drifted", here, record, diff), patch, _level_now(deployment, record))
+    return DueChange(ChangeEvent("drifted", here, record, diff), patch, _level_now(deployment, record))
 
 
-def _blocked(deployment: Object, record: Record, why: str) -> Due:
+def _blocked(deployment: Object, record: Record, why: str) -> DueChange:
     """Of what is due and cannot be told apart: the record stays until a person acts."""
-    return Due(ChangeEvent("failed", target_of(deployment), record, why, by_hand=by_hand(deployment, record)))
+    return DueChange(ChangeEvent("failed", target_of(deployment), record, why, by_hand=by_hand(deployment, record)))
 
 
 def _level_now(deployment: Object, record: Record) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from bot.changes.decide import Due, Wait, carries, decide_by_copy, why_not_carried
+from bot.changes.decide import DueChange, Wait, carries, decide_by_copy, why_not_carried
 from bot.changes.flags import Object, target_of
 from bot.changes.journal import ChangeEvent, KnownChange
 from bot.changes.plan import annotation, plan_forget
@@ -52,12 +52,12 @@ class Deployments:
         return msgspec.structs.replace(event, detail="\n".join(filter(None, (why, event.detail))), source="copy")
 
     async def act(
-        self, deployment: Object, due: Due | Wait | None, *, by: str = "", early: str = ""
+        self, deployment: Object, due: DueChange | Wait | None, *, by: str = "", early: str = ""
     ) -> ChangeEvent | None:
         """Does what is due on the Deployment; `early` says why it is done before the deadline. Raises Conflict if the
         object changed, OutcomeUnknown, SourceError.
         """
-        if not isinstance(due, Due):
+        if not isinstance(due, DueChange):
             return None
         event = due.event
         if due.level is not None and event.record:

@@ -5,7 +5,7 @@ why it has a highest value.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -112,6 +112,12 @@ _CARDS = {
     "kube-burst": "card.what-kube-burst",
     "kube-timeout": "card.what-kube-timeout",
 }
+_TOO_HIGH = {"level": "refusal.high-level", "rate": "refusal.high-rate", "timeout": "refusal.high-timeout"}
+_TOO_HIGH_DO = {
+    "level": "refusal.high-level-do",
+    "rate": "refusal.high-rate-do",
+    "timeout": "refusal.high-timeout-do",
+}
 
 
 class Switch:
@@ -162,12 +168,12 @@ class ListenAddress(Switch):
 class Number(msgspec.Struct, frozen=True):
     """The values of a flag that takes a whole number: a change raises it, to `highest` at most.
 
-    `too_high` are the keys of the texts that say why no higher, and what to do. The rest is as in `Switch`.
+    `too_high` names the texts that say why no higher, and what to do. The rest is as in `Switch`.
     """
 
     lowest: int
     highest: int
-    too_high: tuple[str, str]
+    too_high: Literal["level", "rate", "timeout"]
     shown: str = "NUMBER"
     default: str = "0"
     is_bool: bool = False
@@ -195,7 +201,7 @@ class Number(msgspec.Struct, frozen=True):
             return _no_value(flag, value, f"{self.lowest} … {self.highest}")
         if int(value) > self.highest:
             values = {"value": self.highest + 1, "highest": self.highest}
-            return Text(self.too_high[0], **values), Text(self.too_high[1], **values)
+            return Text(_TOO_HIGH[self.too_high], **values), Text(_TOO_HIGH_DO[self.too_high], **values)
         return None
 
 
@@ -247,12 +253,11 @@ class ChangeKind(msgspec.Struct, frozen=True):
         return self.values.refusal(self.flag, value)
 
 
-_HIGH_RATE = ("refusal.high-rate", "refusal.high-rate-do")
 # From -v=8 on client-go logs request bodies (k8s.io/client-go/rest/request.go, `logBody`), tokens among them.
 VERBOSITY = ChangeKind(
     verb="verbosity",
     name="v",
-    values=Number(0, 7, ("refusal.high-level", "refusal.high-level-do"), shown="LEVEL"),
+    values=Number(0, 7, "level", shown="LEVEL"),
     containers=(EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER),
     summary="Show how much the scheduler logs; raise it for a while; the bot reverts it at the deadline.",
     example="verbosity 5 for 10m because ml/trainer-0 is refused",
@@ -291,7 +296,7 @@ TRY = "tune try"
 KUBE_QPS = ChangeKind(
     verb=TRY,
     name="kube-qps",
-    values=Number(1, 200, _HIGH_RATE, default="5"),
+    values=Number(1, 200, "rate", default="5"),
     containers=(EXTENDER_CONTAINER,),
     summary="Show the limits of the scheduler's API client; try others for a while, with one restart.",
     example=f"{TRY} kube-qps=50 kube-burst=100 kube-timeout=30 for 30m because pods wait for a minute",
@@ -301,12 +306,12 @@ KUBE_QPS = ChangeKind(
 KUBE_BURST = msgspec.structs.replace(
     KUBE_QPS,
     name="kube-burst",
-    values=Number(1, 400, _HIGH_RATE, default="10"),
+    values=Number(1, 400, "rate", default="10"),
 )
 KUBE_TIMEOUT = msgspec.structs.replace(
     KUBE_QPS,
     name="kube-timeout",
-    values=Number(1, 120, ("refusal.high-timeout", "refusal.high-timeout-do"), shown="SECONDS"),
+    values=Number(1, 120, "timeout", shown="SECONDS"),
     brings=None,
 )
 

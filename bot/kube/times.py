@@ -49,7 +49,8 @@ _GO_PART = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)(h|ms|m|s|us|µs|ns)", re.ASCII
 
 
 def read_go_duration(text: str) -> float | None:
-    """The seconds of a duration as Go's time.Duration prints it: `1m2.5s`, `338.85013ms`; None for other text."""
+    """The seconds of a duration as Go's time.ParseDuration takes it: `1m2.5s`, `338.8ms`, `+5m`; None for others."""
+    text = text.removeprefix("+")
     parts = _GO_PART.findall(text)
     if not parts or "".join(map("".join, parts)) != text:
         return None

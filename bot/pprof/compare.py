@@ -280,15 +280,17 @@ def _changed(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding
     chosen = [explaining, *others] if explaining else others
     names = [_in_words(short_name(change.name), found, change) for change in others]
     claim = Text("profile-change.claim", whole=_in_words(_measured(found), found, found.total))
-    if explaining:
-        factor = explaining.values[-1] / explaining.values[0]
+    told = explaining or _by_the_collector(found, half)
+    if told and told.values[0]:
+        factor, values = told.values[-1] / told.values[0], (told.values[0], told.values[-1])
+        before, after = (_value(value, found) if told is explaining else share(value) for value in values)
         claim = Text(
             "profile-change.explained",
-            name=short_name(explaining.name),
+            name=short_name(told.name) if told is explaining else Text("profile-change.collector"),
             factor=f"{factor:.2g}" if factor < 10 else f"{factor:,.0f}",
-            before=_value(explaining.values[0], found),
-            after=_value(explaining.values[-1], found),
-            step=_largest_step(explaining, [_version_name(taken) for taken in ready]),
+            before=before,
+            after=after,
+            step=_largest_step(told, [_version_name(taken) for taken in ready]),
             claim=claim,
         )
     if names:
@@ -299,6 +301,14 @@ def _changed(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding
     return [finding("changed", claim, evidence, next_actions=_difference(ready, kind))]
 
 
+def _by_the_collector(found: Comparison, half: float) -> FunctionChange | None:
+    """The garbage collector's share, where half of the change is its work."""
+    if found.gc is None or found.gc.noise or not half:
+        return None
+    work = [part * whole for part, whole in zip(found.gc.values, found.total.values, strict=True)]
+    return found.gc if (work[-1] - work[0]) / half >= 1 else None
+
+
 def _explaining(
     ready: Sequence[SourcedProfile], found: Comparison, through: Sequence[FunctionChange]
 ) -> FunctionChange | None:
@@ -307,7 +317,7 @@ def _explaining(
     Of equal ones it is the one that is nearest to the leaf in the most of the weight.
     """
     least = min((abs(change.difference) for change in through), default=0.0)
-    equal = {change.name: change for change in through if abs(change.difference) == least}
+    equal = {change.name: change for change in through if math.isclose(abs(change.difference), least)}
     if len(equal) < 2:
         return next(iter(equal.values()), None)
     profile = ready[-1 if found.total.difference > 0 else 0].profile

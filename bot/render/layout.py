@@ -7,6 +7,7 @@ from bot.render.words import cells
 
 _COLUMN_GAP = 2
 _LONGEST_NAMES = 40, 24, 16, 8
+_FEW_LINES, _SHORT = 4, 6
 _MARK = re.compile(r"(?<=[,;/])")
 _NOT_AT_LINE_START = frozenset(",.;:!?)]}%，。；：！？）】》」』、…’”\ufe0f")
 _NOT_AT_LINE_END = frozenset("（【《「『‘“")
@@ -40,10 +41,7 @@ def _column_widths(rows: Sequence[Sequence[str]], room: int, longest: int) -> li
     """The widest columns give way until all fit; None where that would break words, which are names to copy."""
     columns = list(zip(*rows, strict=True))
     widths = [max(map(cells, column)) for column in columns]
-    words = [
-        min(max(cells(unit.rstrip(" ")) for text in column for unit in [*_units(text, len(text) * 2), ""]), longest)
-        for column in columns
-    ]
+    words = [min(max(map(_least, column)), longest) for column in columns]
     room -= _COLUMN_GAP * (len(columns) - 1)
     if sum(words) > room:
         return None
@@ -52,6 +50,12 @@ def _column_widths(rows: Sequence[Sequence[str]], room: int, longest: int) -> li
         widest = max((at for at in range(len(widths)) if widths[at] > words[at]), key=widths.__getitem__)
         widths[widest] -= 1
     return widths
+
+
+def _least(text: str) -> int:
+    """The width of the longest word; of Chinese, which may break anywhere, that of a short cell, or of a few lines."""
+    words = max(cells(unit.rstrip(" ")) for unit in [*_units(text, len(text) * 2), ""])
+    return words if text.isascii() else max(words, min(cells(text), _SHORT), cells(text) // _FEW_LINES)
 
 
 def row_lines(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:

@@ -57,19 +57,8 @@ _HEADINGS: Mapping[str, Text] = {
 _STATES = frozenset(
     {
         *("state", "verdict", "plugin", "lock", "handshake", "kubernetes", "acts", "direction", "do", "slots"),
-        *(
-            "details",
-            "component",
-            "object",
-            "objects",
-            "of",
-            "area",
-            "seen",
-            "call",
-            "known by",
-            "grows with",
-            "one more of",
-        ),
+        *("details", "component", "object", "objects", "of", "area", "seen", "call", "known by", "grows with"),
+        *("one more of", "stage", "slowest stage", "topic", "scaling", "healthy", "cordoned", "format", "kind"),
     }
 )
 """Columns whose cells are the bot's own words."""
@@ -119,7 +108,8 @@ def about(report: Report) -> Text:
     if report.cluster and subject.kind == "Cluster" and subject.name in ("", report.cluster):
         return Text("render.cluster", cluster=report.cluster)
     cluster = Text("render.in-cluster", cluster=report.cluster) if report.cluster else ""
-    return together(subject_name(report), cluster, by=", ")
+    name = subject_name(report).removeprefix(subject.kind).strip()
+    return together(together(named(subject.kind, "titles"), name, by=" "), cluster, by=", ")
 
 
 def heading(title: str) -> str:
@@ -134,9 +124,14 @@ def for_people(table: Table, say: Texts) -> Table:
     states = [number for number, column in enumerate(table.columns) if column in _STATES]
 
     def row(cells: tuple[str, ...]) -> tuple[str, ...]:
+        if table.title == "node":  # annotations and conditions are quoted as they are
+            what, value = cells
+            return (told, say.name(value, "states")) if (told := say.name(what)) != what else cells
+        if table.title == "figures":
+            return (*(say.name(cell, "states") for cell in cells[:-1]), say.name(cells[-1], "sources"))
         return tuple(say.name(cell, "states") if number in states else cell for number, cell in enumerate(cells))
 
-    rows = tuple(map(row, table.rows)) if states else table.rows
+    rows = tuple(map(row, table.rows)) if states or table.title == "node" else table.rows
     return Table(table.title, tuple(map(say.name, table.columns)), rows)
 
 

@@ -120,6 +120,7 @@ _JOINED: Mapping[str, Mapping[Language, str]] = {
     _SENTENCES: {"en": " ", "zh": ""},
     _SPACED: {"en": " ", "zh": " "},
 }
+_OF_CHINESE = {", ": "，", ": ": "：", "; ": "；"}
 _OF_PARTS = frozenset({*_JOINED, _TOGETHER, _UNSTOPPED, _FITTING, _MADE})
 
 
@@ -149,7 +150,7 @@ def spaced(*parts: Prose) -> Text:
 
 
 def together(*parts: Prose, by: str = "") -> Text:
-    """A text of parts with `by` between them in every language, without those that are empty."""
+    """A text of parts with `by` between them, without empty ones; Chinese has commas and colons of its own."""
     return Text(_TOGETHER, parts=tuple(part for part in parts if part), by=by)
 
 
@@ -240,7 +241,8 @@ class Texts:
             return self(key, **values)
         parts = [str(self._value(part)) for part in cast("Sequence[object]", values["parts"])]
         if key == _TOGETHER:
-            return str(values["by"]).join(parts)
+            by = str(values["by"])
+            return (by if self.language == "en" else _OF_CHINESE.get(by, by)).join(parts)
         if key == _UNSTOPPED:
             return parts[0].rstrip(".。 ")
         if key == _FITTING:

@@ -14,6 +14,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -40,19 +41,20 @@ _GRAPH = "generatorURL"
 
 # Of whom the alert is, the first of these that is there: an exporter's own pod stands in `pod`, and the pod that it
 # measured in `exported_pod`, unless the scrape has honorLabels; HAMi before 2.9 has names of its own for it.
-_MEASURED = (("exported_namespace", "exported_pod"), ("podnamespace", "podname"))
+_MEASURED = (("exported_namespace", "exported_pod"), ("podnamespace", "podname"), ("pod_namespace", "pod_name"))
 _NAMESPACES = ("exported_namespace", "podnamespace", "namespace")
-_NODES = (
-    *("exported_node", "nodename", "nodeid", "node", "Hostname", "kubernetes_node", "kubernetes_io_hostname"),
-    "node_name",
-)
-_PLACES = ("hostname", "host", "instance")
+_NODES = ("exported_node", "nodename", "nodeid", "node", "Hostname", "kubernetes_io_hostname")
+_PLACES = ("host", "instance", "server", "target", "machine", "computer")
 """Labels that may hold a node's name or address, or something else."""
-_GPUS = ("UUID", "uuid", "deviceuuid", "gpu_uuid")
+_GPUS = ("uuid", "deviceuuid", "gpuuuid", "dcgmfidevuuid")
 _OWNERS = (
     ("deployment", "deploy"), ("statefulset", "sts"), ("daemonset", "ds"), ("job_name", "job"), ("replicaset", "rs"),
+    ("cronjob", "cronjob"),
 )  # fmt: skip
 """Labels of kube-state-metrics that name what owns pods, with the kinds as `why` takes them."""
+_OTHERS = ("persistentvolumeclaim", "persistentvolume", "horizontalpodautoscaler", "poddisruptionbudget", "ingress")
+"""Labels that name what the bot knows nothing of, whoever measured it."""
+_PREFIX = re.compile("^(?:k8s|kubernetes|kube)(?!io)")
 _SCRAPED = ("job", "service")
 """Labels that name what was scraped; its pods have that name in theirs."""
 _MEASURES = re.compile(r"exporter|kube-state-metrics|cadvisor|node-problem-detector")
@@ -92,20 +94,25 @@ class Alert(msgspec.Struct, frozen=True):
     @property
     def owner(self) -> str:
         """The workload that the alert names, as `why` takes it (`ml/deploy/vllm`), or empty."""
-        for label, kind in _OWNERS:
-            if self.namespace and (name := first_named(self.labels, (f"exported_{label}", label))):
-                return f"{self.namespace}/{kind}/{name}"
-        return ""
+        kinds, labels = dict(_OWNERS), _plain(self.labels)
+        if kind := kinds.get(labels.get("workloadtype", "").lower().replace("job", "job_name")):
+            kinds = {"workload": kind}
+        named = ((kind, first_named(labels, (f"exported_{label}", label))) for label, kind in kinds.items())
+        return next((f"{self.namespace}/{kind}/{name}" for kind, name in named if name and self.namespace), "")
 
     @property
     def gpu(self) -> str:
         """The UUID of the GPU that the alert names, or empty."""
-        return next((self.labels[name] for name in _GPUS if self.labels.get(name)), "")
+        labels = _plain(self.labels)
+        return next((labels[name] for name in _GPUS if labels.get(name)), "")
 
     @property
     def places(self) -> tuple[str, ...]:
         """What may be the name or address of the alert's node; only the cluster knows which is."""
-        said = [self.labels.get(name, "").partition("://")[2] or self.labels.get(name, "") for name in _PLACES]
+        labels = _plain(self.labels)
+        if any(name in labels for name in _OTHERS):
+            return ()
+        said = [labels.get(name, "").partition("://")[2] or labels.get(name, "") for name in _PLACES]
         hosts = [self.node, *(text.partition("/")[0].rpartition(":")[0] or text for text in said)]
         return tuple(dict.fromkeys(filter(None, (*hosts, *(host.partition(".")[0] for host in hosts)))))
 
@@ -158,6 +165,20 @@ def fingerprint_of(labels: Mapping[str, str]) -> str:
     return hashlib.sha256(msgspec.json.encode(sorted(labels.items()))).hexdigest()[:32]
 
 
+def _plain(labels: Mapping[str, str]) -> Mapping[str, str]:
+    """The labels, and each as kube-state-metrics would call it: OpenTelemetry has `k8s_pod_name`, Datadog `kube_job`,
+    CloudWatch `PodName`, Google `pod_name`.
+    """
+    return {**{_plain_name(label): value for label, value in labels.items()}, **labels}
+
+
+@lru_cache(maxsize=4096)
+def _plain_name(label: str) -> str:
+    letters = _PREFIX.sub("", re.sub(r"[^a-z0-9]", "", label.lower()))
+    named = letters.removesuffix("name") or letters
+    return "job_name" if named == "job" and letters != label else named
+
+
 def first_named(labels: Mapping[str, str], names: Sequence[str]) -> str:
     """The value of the first of the labels `names` that holds a name of Kubernetes, or empty."""
     return next((labels[name] for name in names if _NAME.fullmatch(labels.get(name, ""))), "")
@@ -197,7 +218,8 @@ def _read(alert: _Alert, cut: int) -> Alert:
     links = (_link(url, _LONGEST_GRAPH) for url in (alert.panelURL, alert.dashboardURL, alert.generatorURL))
     if graph := next(filter(None, links), ""):
         kept[_GRAPH] = graph
-    namespace, pod = _pod(labels)
+    plain = _plain(labels)
+    namespace, pod = _pod(plain)
     given = alert.fingerprint if _FINGERPRINT.fullmatch(alert.fingerprint) else fingerprint_of(labels)
     return Alert(
         given,
@@ -208,7 +230,7 @@ def _read(alert: _Alert, cut: int) -> Alert:
         cluster=labels.get("cluster", ""),
         namespace=namespace,
         pod=pod,
-        node=first_named(labels, _NODES),
+        node="" if any(name in plain for name in _OTHERS) else first_named(plain, _NODES),
         labels=labels,
         annotations=kept,
         ends_at=_moment(alert.endsAt) if alert.status == "resolved" else "",

@@ -56,10 +56,10 @@ class _Formatter(click.HelpFormatter):
     say: Texts
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
-        super().write_usage(prog, args, prefix or f"{self.say.name('Usage', 'help')}: ")
+        super().write_usage(prog, args, prefix or f"{self.say.name('Usage', 'help')}：")
 
     def write_heading(self, heading: str) -> None:
-        super().write_heading(self.say.name(heading, "help"))
+        self.write(f"{'':{self.current_indent}}{self.say.name(heading, 'help')}：\n")
 
     def write_text(self, text: str) -> None:
         from bot.render.layout import wrap  # noqa: PLC0415  # msgspec, which a table of a profile does without

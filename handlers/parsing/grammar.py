@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import click
 
 from bot.changes.kinds import VERBS
 from bot.errors import UsageError
 from bot.finding_codes import CODES, PROOFS, about, words_of
-from bot.texts import LANGUAGES, Prose, Text, Texts, in_english, literal, together
+from bot.texts import LANGUAGES, Language, Prose, Text, Texts, in_english, literal, together
 from playbooks.own.discovery import RESERVED, is_verb, playbook_of, verbs
 from playbooks.own.interface import OwnPlaybookError
 from playbooks.playbook import Playbook
@@ -90,12 +90,13 @@ class Grammar(click.Group):
     verb.
 
     `instead` makes the command of a playbook's verb that takes more words than the playbook, `later` other commands:
-    none of them is imported before one of its group is asked for.
+    none of them is imported before one of its group is asked for. `usual` gives the language of help.
     """
 
     def __init__(self, name: str, options: Callable[[], Sequence[click.Parameter]], **attrs: Any) -> None:
         super().__init__(name, params=list(options()), invoke_without_command=True, **attrs)
         self.options = options
+        self.usual: Callable[[], Language] = lambda: "en"
         self.instead: dict[str, Callable[[], click.Command]] = {}
         self.later: dict[str, Callable[[], Sequence[click.Command]]] = {}
         self._hidden: set[str] = set()
@@ -303,11 +304,12 @@ def explain(ctx: click.Context, verb: str | None, say: Texts) -> str:
 
 
 def help_command(callback: Callable[..., Any]) -> click.Command:
-    """The command `help`, which calls back with a verb or a word, and a language, or None for what is not given."""
+    """The command `help`, which calls back with a verb or a word, or None, and the texts of the language."""
 
     @click.pass_context
-    def explained(ctx: click.Context, words: Sequence[str], lang: Any) -> Any:
-        return ctx.invoke(callback, verb=" ".join(words) or None, lang=lang)
+    def explained(ctx: click.Context, words: Sequence[str], lang: Language | None) -> Any:
+        usual = cast("Grammar", ctx.find_root().command).usual
+        return ctx.invoke(callback, verb=" ".join(words) or None, say=Texts(lang or usual()))
 
     return click.Command(
         "help",
@@ -428,4 +430,8 @@ def _options_last(grammar: Grammar, words: Sequence[str]) -> list[str]:
     moved = [word for option in options for word in option]
     if " ".join(words[:2]).lower() in {*grammar.commands, *grammar.later}:  # a verb of two words
         words = [" ".join(words[:2]).lower(), *words[2:]]
-    return [*words[:1], *moved, *words[1:]] if words else moved
+    asked = words[: words.index("because") if "because" in words else None]
+    if {"--help", "-h"} & {*asked} or not asked:  # click's own help is in English
+        language = [f"--lang={named}" for named in re.findall(r"--lang[= ](\w+)", " ".join([*moved, *asked]))]
+        return ["help", *(word for word in words[:1] if not word.startswith("-")), *language]
+    return [*words[:1], *moved, *words[1:]]

@@ -323,6 +323,7 @@ _LEAD = re.compile(
 """Marks of lists and quotes before a question, and the bot's name or command."""
 _MARKED = re.compile(r"([`*_~]{1,6})([^`*_~](?:.*[^`*_~])?)([`*_~]{1,6})", re.DOTALL)
 _VERB = re.compile(r"[`*_~]*([A-Za-z]+(?:-[A-Za-z]+)*)[`*_~?!.,:]*")
+_OF_KUBERNETES = re.compile(r"[a-z]{2}[A-Z][a-z]")
 _END = "?!.,"
 _END_OR_SPACE = f"{_END}{string.whitespace}"
 LONGEST = 2000
@@ -380,7 +381,7 @@ def _simpler_word(piece: str, before: list[str]) -> str:
         return ""
     word = straight_option(word).translate(_ENGLISH)
     verb = _VERB.fullmatch(word) if _verb_at(before) == len(before) else None
-    return verb[1].lower() if verb else word
+    return verb[1].lower() if verb and not _OF_KUBERNETES.search(word) else word
 
 
 def _verb_at(words: list[str]) -> int:

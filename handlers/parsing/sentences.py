@@ -6,17 +6,15 @@ message that is not understood becomes at most three commands to choose from.
 """
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from bot.errors import UsageError
+from bot.hami.installation.install import is_of_hami
 from bot.texts import LANGUAGES, Language
 from handlers.changes.words import HOW_TO_REVERT, IS_ID
 from handlers.parsing.grammar import example_of, from_kubectl, known_word, nearest, phrases_in
-from handlers.parsing.slack_grammar import build_grammar, understand
+from handlers.parsing.slack_grammar import build_grammar, filler, phrases, understand, whole
 from playbooks.gather.subject import KINDS_OF_OWNERS, NOBODY_KNOWN, KnownNames
 from playbooks.own.discovery import is_verb, verbs
 
@@ -49,15 +47,19 @@ _NAMESPACE = re.compile(  # overlapping: of "in namespace ml" the first two word
 )
 _MARKED_AS_POD = re.compile(r"(?:\b(?:pods?|po|jobs?|workload|deployment|notebook)\b|/)\s*[`*_]*$")
 _PASTED = re.compile(
-    r"(?<!\d)\d+(?:/\d+ nodes are available| nodes? [A-Z][A-Za-z]+\(|/\d+ [A-Z][a-z]+[A-Z]\w+)|nodes? do not meet|"
-    r"(?:Warning|Normal|警告)\s+[A-Z][a-z]+[A-Z]\w+|\b(?:FilteringFailed|FailedScheduling|BindingFailed|FailedCreate|"
-    r"UnexpectedAdmissionError)\b.*\s\S+\s\S+"
+    r"\b[IWEF]\d{4} \d\d:\d\d:\d\d|nodes? do not meet|(?:Warning|Normal|警告)\s+[A-Z][a-z]+[A-Z]\w+|"
+    r"(?<!\d)\d+(?:/\d+ nodes are available| nodes? [A-Z][A-Za-z]+\(|/\d+ [A-Z][a-z]+[A-Z]\w+)|"
+    r"\b(?:FilteringFailed|FailedScheduling|BindingFailed|FailedCreate|UnexpectedAdmissionError)\b.*\s\S+\s\S+"
 )
 """The text of an event, a condition or a log line that was pasted."""
 _WHY = re.compile(r"\bwhy\b|[为為](?:什[么麼]|啥|何)|什[么麼]原因|咋|怎[么麼]")
 _MORE = re.compile(r"\b(?:else|others?|there|namespace|elsewhere)\b|其他|其它|别的|还有")
-_POINTS = re.compile(r"\b(?:it|this|that|there|its|he|one)\b|它|这个|那个|这台|那台|这里|那里")
-_AND = re.compile(r"^(?:and|what about|how about|also|again|still|now|so)\b|呢|还是|再(?:看|查)")
+_POINTS = re.compile(r"\b(?:it|this|that|there|its|he|one)\b|它|这个|那个|这台|那台|这里|那里|上面|该")
+_AND = re.compile(
+    r"^(?:and|what about|how about|also|again|still|now|so|any(?:thing)? new|(?:any )?(?:updates?|news|progress))\b"
+    r"|呢|还是|再(?:看|查)|怎[么麼]样了|好了[吗没]"
+)
+_THANKS = re.compile("[🙏👍🎉❤😀🙂]")
 _UNIT = r"(gi|mi|gib|mib|gb|mb|g|m|%)(?![a-z])"
 _SHAPE = re.compile(rf"(?<![\w.])(\d+)\s*[x*×]\s*(\d+(?:\.\d+)?)\s*{_UNIT}", re.IGNORECASE)
 _SIZE = re.compile(rf"(?<![\w.-])(\d+(?:\.\d+)?)\s*{_UNIT}", re.IGNORECASE)
@@ -118,7 +120,7 @@ def as_command(words: Sequence[str]) -> list[str] | None:
     cleaned = [verb, *(word.strip("`") if word.startswith("`") else word for word in typed[1:])]
     if len(cleaned) == 1 and verb in _SUBJECT:
         return cleaned
-    if _SUBJECT.get(verb) == "pod" and len(cleaned) > 1 and cleaned[1].lower() in _filler():
+    if _SUBJECT.get(verb) == "pod" and len(cleaned) > 1 and cleaned[1].lower() in filler():
         return None
     try:
         understand(cleaned)
@@ -140,7 +142,7 @@ def as_verb(text: str) -> str:
         return HOW_TO_REVERT[0] if more and not IS_ID.match(more) else ""
     if begins_as_command(first) or _PASTED.search(text):
         return ""
-    said = next((section for section, pattern in _phrases().items() if pattern.search(low)), "")
+    said = next((section for section, pattern in phrases().items() if pattern.search(low)), "")
     return said if said in _SHOWN else ""
 
 
@@ -197,17 +199,21 @@ def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()
     """What a message that is no command asks; `about` are the words that its thread is about."""
     plain = " ".join(text.split())
     bare = plain.lower().strip(" `*_~.!?。！？🙏👍🎉❤️😀🙂:+")[:_LONGEST]
-    if not bare or _whole("hello").fullmatch(bare) or _whole("thanks").fullmatch(f"{bare} "):
-        thanks = bare and not _whole("hello").fullmatch(bare)
+    if not bare or whole("hello").fullmatch(bare) or whole("thanks").fullmatch(f"{bare} "):
+        thanks = not whole("hello").fullmatch(bare) if bare else bool(_THANKS.search(plain))
         return Meant([], says="thanks") if thanks else Meant(["help"])
     found = _found(plain, names)
+    if found.pods and all(is_of_hami(pod.rpartition("/")[2]) and pod.count("/") > 1 for pod in found.pods):
+        found = found._replace(
+            pods=(), rest=f"{found.rest} {'nodes' if 'device-plugin' in found.pods[0] else 'scheduler'}"
+        )
     if _PASTED.search(plain):
         if pods := [pod for pod in found.pods if pod.rpartition("/")[2] in names.pods]:
             return _about_pods("why", pods)
         words = [word.rstrip(_TAIL) for word in _TOKEN.findall(plain)]
         named = [word for word in words if re.search(r"[a-z][A-Z]", word) and known_word(word)]
         return Meant([], says="pasted", codes=tuple(dict.fromkeys((*named, *phrases_in(plain)))))
-    intents = [section for section, pattern in _phrases().items() if pattern.search(found.rest)]
+    intents = [section for section, pattern in phrases().items() if pattern.search(found.rest)]
     if "changing" in intents:
         return _unsure(found, intents)
     return _word_meant(plain, found, intents) or _command(found, intents, about) or _unsure(found, intents)
@@ -218,10 +224,11 @@ def _command(found: _Heard, intents: Sequence[str], about: Sequence[str]) -> Mea
     before, first = _subject_of(about), next((one for one in intents if one not in ("meaning", "fit")), "")
     if first in _SHOWN:
         return Meant([first])
-    mine = not found.pods and bool(_whole("mine").search(found.rest)) and not about
+    mine = not found.pods and bool(whole("mine").search(found.rest)) and not about
     if first in ("watch", "unwatch"):
         pods = found.pods or before.pods
-        return _about_pods(first, pods) if pods else Meant([], says="mine")
+        nobody = Meant([], says="mine") if first == "watch" else Meant(["watch"])  # what is watched
+        return _about_pods(first, pods) if pods else nobody
     if found.pods:
         return _about_pods("logs" if first == "logs" else "why", found.pods)
     if cards := _cards(found, needs_fit="fit" not in intents and about[:1] != ["fit"]):
@@ -232,6 +239,9 @@ def _command(found: _Heard, intents: Sequence[str], about: Sequence[str]) -> Mea
         return Meant([], says="mine")
     if first == "logs":
         return Meant(["logs", *before.pods])
+    if about[:1] == ["fit"] and found.type and "fit" not in intents:
+        asked = [word for word in about if word not in (found.type, "--type")]
+        return Meant([*asked, "--type", found.type])
     if before.pods and first in ("", "pending", "status", "digest") and not found.namespace:
         if first == "pending" and _MORE.search(found.rest):
             return Meant(["pending", before.of("namespace")])
@@ -249,7 +259,7 @@ def _left_over(found: _Heard) -> str:
     if not _WHY.search(found.rest):
         return ""
     words = [word.rstrip(_TAIL) for word in _TOKEN.findall(found.rest)]
-    left = [word for word in words if word not in _filler() and word not in (found.namespace, "why")]
+    left = [word for word in words if word not in filler() and word not in (found.namespace, "why")]
     return left[0] if len(left) == 1 and not left[0].isdigit() else ""
 
 
@@ -307,41 +317,50 @@ def _unsure(found: _Heard, intents: Sequence[str]) -> Meant:
 
 def _found(text: str, names: KnownNames) -> _Heard:
     """The names in a text; where it names nobody known, what looks like a pod's name."""
-    low = text.lower()
+    low = _BY_NUMBER.sub(lambda hit: names.nodes.get(f"#{int(next(filter(None, hit.groups())))}", hit[0]), text.lower())
+    low = _OF_TYPE.sub(
+        lambda hit: f"{hit[1]} gpus {hit[2]}" if {hit[2], hit[2].removesuffix("s")} & names.types else hit[0], low
+    )
     namespace = next((one for hit in _NAMESPACE.finditer(low) if (one := _known_space(hit, names))), "")
     pods: dict[str, None] = {}
     maybe: dict[str, None] = {}
     nodes: dict[str, None] = {}
     kind, end, rest = "", 0, list[str]()
     for token in _TOKEN.finditer(low):
-        word = token[0].rstrip(_TAIL)
+        word, start = token[0].rstrip(_TAIL), token.start()
+        value = max(word.rfind("="), word.rfind(":")) + 1  # of involvedObject.name=trainer-0
+        if value and (word[value:] in names.pods or word[value:] in names.nodes):
+            word, start = word[value:], start + value
         name, before = word.rpartition("/")[2], word.rpartition("/")[0].rpartition("/")[2]
-        plain = word not in _filler() or (
-            name in names.pods and _MARKED_AS_POD.search(low[max(0, token.start() - _NEAR) : token.start()])
-        )
+        leading = low[max(0, start - _NEAR) : start]
+        plain = word not in filler() or (name in names.pods and _MARKED_AS_POD.search(leading))
         gpu_type = word if word in names.types else word.removesuffix("s")
-        if name in names.nodes and before in ("", "node", "nodes", "no"):
-            nodes[name] = None
+        if before in ("", "node", "nodes", "no") and name in names.nodes:
+            nodes[names.nodes[name]] = None
         elif subjects := _subjects(word, namespace, names, plain=bool(plain)):
             pods |= dict.fromkeys(subjects)
         elif before in KINDS_OF_OWNERS and name:
             pods[word] = None
-        elif word in names.namespaces and word not in _filler():
+        elif word in names.namespaces and word not in filler():
             namespace = namespace or word
         elif gpu_type in names.types:
             kind = kind or gpu_type.upper()
+        elif leading.endswith("--") or word in filler():
+            continue
         elif _NAME.fullmatch(word) and not _SIZE.fullmatch(word) and not (_PLAIN.fullmatch(word) or known_word(word)):
             maybe[word if "/" in word or not namespace else f"{namespace}/{word}"] = None
         else:
             continue
-        rest += [low[end : token.start()], " "]
-        end = token.start() + len(word)
+        rest += [low[end:start], " "]
+        end = token.start() + len(token[0].rstrip(_TAIL))
     others = "".join([*rest, low[end:]])
     if not (pods or nodes):
         pods = maybe
     return _Heard(tuple(pods), tuple(nodes), namespace, kind, " ".join(others.translate(_QUOTES).split())[:_LONGEST])
 
 
+_BY_NUMBER = re.compile(r"\bnodes? (?:no\.? |#)?(\d{1,5})\b|(?<!\d)(\d{1,5})\s?号(?:节点|机)|节点\s?(\d{1,5})(?!\d)")
+_OF_TYPE = re.compile(r"\b(\d{1,3})\s?[x*×]\s?([a-z]\w*)")
 _PLAIN = re.compile(r"[\d./:-]+[a-z%]{0,3}|\d+x\d+\w*|[ap]m|24/7")
 """A number, a time or a shape."""
 _SPECIAL = re.compile(r"[a-z][A-Z]|[/=]|[a-z]-[a-z]")
@@ -353,7 +372,7 @@ _QUOTES = str.maketrans({**dict.fromkeys('`*_~?!()[]"', " "), "’": "'", "，":
 
 def _known_space(hit: re.Match[str], names: KnownNames) -> str:
     preposition, word = hit[1] in ("in", "for", "of"), hit[3] or hit[4]
-    taken = not names.namespaces and not preposition and word not in _filler()
+    taken = not names.namespaces and not preposition and word not in filler()
     return word if word in names.namespaces or taken else ""
 
 
@@ -379,15 +398,15 @@ def _word_meant(text: str, found: _Heard, intents: Sequence[str]) -> Meant | Non
     """`help WORD` for a question about a word, or for a word alone."""
     said = _TOKEN.findall(text)
     special = [word for word in (one.rstrip(_TAIL) for one in said) if _SPECIAL.search(word) and known_word(word)]
-    asks = _filler() | {"does", "mean", "means", "explain", "help", "tell"}
+    asks = filler() | {"does", "mean", "means", "explain", "help", "tell"}
     rest = [word for word in said if word.lower() not in asks]
     if len(said) == 1 and known_word(text):
         return Meant(["help", known_word(text.strip(f"?!{_TAIL}"))])
     if special and not found.nodes and ("meaning" in intents or len(rest) == 1):
         return Meant(["help", special[0]])
     if "meaning" in intents and not (found.pods or found.nodes):
-        left = re.sub(r"\b(?:what|meaning|about)\b", " ", " ".join(rest)).split()
-        for words in (left, [one for one in said if one.lower() not in ("what", "is", "are", "a", "an", "the")]):
+        no_names = {"what", "s", "meaning", "about", "is", "are", "a", "an", "the"}
+        for words in ([one for one in some if one.lower() not in no_names] for some in (rest, said)):
             if words and (known := known_word(" ".join(words))):
                 return Meant(["help", known])
     return None
@@ -413,29 +432,3 @@ def _cards(found: _Heard, *, needs_fit: bool) -> list[str]:
 def _size(number: str, unit: str) -> str:
     unit = unit.lower()
     return f"{number}%" if unit == "%" else f"{number}{'Gi' if unit.startswith('g') else 'Mi'}"
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return tomllib.loads(files("handlers.parsing").joinpath("phrases.toml").read_text(encoding="utf-8"))
-
-
-@cache
-def _filler() -> frozenset[str]:
-    return frozenset(_table()["filler"]["words"].split())
-
-
-@cache
-def _whole(section: str) -> re.Pattern[str]:
-    return re.compile("".join(_table()[section]["pattern"]))
-
-
-@cache
-def _phrases() -> Mapping[str, re.Pattern[str]]:
-    """By section: English stands between other letters, Chinese anywhere."""
-    given = {section: words for section, words in _table().items() if "en" in words}
-    english = r"(?<![a-z0-9/-])(?:{})(?![a-z0-9/]|-[a-z0-9])"
-    return {
-        section: re.compile("|".join([english.format("|".join(words["en"])), *words["zh"]]))
-        for section, words in given.items()
-    }

@@ -1,7 +1,12 @@
-"""The words of Slack: the grammar of the shell without verbs and options that read the bot's own files."""
+"""The words of Slack: the grammar of the shell without verbs and options that read the bot's own files; and the phrases
+that people type instead.
+"""
 
+import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
+from importlib.resources import files
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -9,7 +14,7 @@ import click
 
 from bot.changes.kinds import VERBS
 from bot.errors import UsageError
-from bot.texts import LANGUAGES, Language, Text, Texts
+from bot.texts import LANGUAGES, Text, Texts
 from handlers.changes.words import HOW_TO_REVERT, REVERT_SUMMARY, ChangeAsked, change_commands
 from handlers.oncall import words as oncall
 from handlers.parsing.click_words import in_words
@@ -200,8 +205,7 @@ def _lang() -> list[click.Parameter]:
 
 
 @click.pass_context
-def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
-    say = Texts(lang or "en")
+def _help(ctx: click.Context, verb: str | None, say: Texts) -> Help:
     if verb is not None and verb != _MORE:
         is_known = is_verb(verb) or verb in build_grammar().commands
         word = None if is_known and len(verb.split()) == 1 else explain_word(verb)
@@ -233,3 +237,31 @@ def _plain(error: UsageError, example: str) -> UsageError:
             return UsageError(Text("error-command.no-option", option=option), hint=hint, example=example)
         case _:
             return UsageError(error.message, hint=hint, example=example)
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads(files("handlers.parsing").joinpath("phrases.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def filler() -> frozenset[str]:
+    """Words around a name, which are no names."""
+    return frozenset(_table()["filler"]["words"].split())
+
+
+@cache
+def whole(section: str) -> re.Pattern[str]:
+    """What a whole message is, or a part of it: a section of `phrases.toml` with one pattern."""
+    return re.compile("".join(_table()[section]["pattern"]))
+
+
+@cache
+def phrases() -> Mapping[str, re.Pattern[str]]:
+    """What people mean, by section: English stands between other letters, Chinese anywhere."""
+    given = {section: words for section, words in _table().items() if "en" in words}
+    english = r"(?<![a-z0-9/-])(?:{})(?![a-z0-9/]|-[a-z0-9])"
+    return {
+        section: re.compile("|".join([english.format("|".join(words["en"])), *words["zh"]]))
+        for section, words in given.items()
+    }

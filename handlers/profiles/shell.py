@@ -17,14 +17,16 @@ from handlers.profiles.studies import answer_study
 if TYPE_CHECKING:  # it takes as long to import as a small table to make; below paths are texts
     from pathlib import Path
 
+    from bot.texts import Language
+
 _INTERRUPTED = 130
 
 
-def usage() -> str:
+def usage(language: "Language") -> str:
     """The text that `profile --help` prints."""
     from importlib.resources import files  # noqa: PLC0415  # for a table it takes too long
 
-    return files("handlers.profiles").joinpath("usage.txt").read_text(encoding="utf-8")
+    return files("handlers.profiles").joinpath(f"usage.{language}.txt").read_text(encoding="utf-8")
 
 
 def main(words: Sequence[str], config: "Path | None" = None) -> int:
@@ -52,7 +54,12 @@ def answer(words: Sequence[str], config: "Path | None" = None) -> str:
     SourceError for wrong words.
     """
     if not words or any(word in ("-h", "-help", "--help") for word in words):
-        return usage()
+        from bot.texts import LANGUAGES  # noqa: PLC0415  # for a table it takes too long
+        from handlers.cluster_choice import ClusterChoice, usual_language  # noqa: PLC0415
+
+        given = " ".join(words).replace("=", " ")
+        chosen: list[Language] = [language for language in LANGUAGES if f"-lang {language}" in given]
+        return usage(chosen[0] if chosen else usual_language(ClusterChoice(config=config)))
     asked = read_words(words[1:])
     named = profiles_named(words[0], asked)
     missing = [path for path in named if not (os.path.exists(path) or os.path.isfile(f"{path}{SUFFIX}"))]  # noqa: PTH110, PTH113

@@ -107,7 +107,7 @@ _MAX_PODS = 5000
 _MAX_VALUES = 200_000
 """The most values of one document that are read: with YAML's aliases a small file can stand for an endless one."""
 _HELM = re.compile(r"\{\{-?\s*(?:\.(?:Values|Release|Chart)\b|\$|(?:include|toYaml|tpl|template|define)\s)")
-_COUNTS = ("replicas", "minReplicas", "numNodes")
+_COUNTS = ("replicas", "minReplicas", "numNodes", "instances", "count")
 _BUILT_IN = ("Job", "CronJob", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Pod")
 _OWN_GROUPS = ("", "apps", "batch")
 _VOLCANO = "batch.volcano.sh"
@@ -119,7 +119,9 @@ _NO_TEMPLATES = ("metadata", "status", "volumeClaimTemplates")
 _GROUPS = ("leaderworker", "raycluster")
 _NAMELESS = ("", "spec", "template", "job", "workflow", "model", "component", "containerset", *_GROUPS)
 """Keys on the way to a pod template, without their ending, that say nothing of the pod's role."""
-_ENDING = re.compile(r"(?:(?:Group|Replica|Pod)?(?:Template|Specs?|Config))$")
+_FENCE = re.compile(r"^```\w*[ \r]*$", re.MULTILINE)
+"""A line around a manifest that was copied out of a message or a document."""
+_ENDING = re.compile(r"(?:(?:Group|Replica|[Pp]od)?(?:Template|Specs?|Config))$")
 _LONGEST_KIND = 60
 _MAX_KINDS = 5
 
@@ -171,7 +173,7 @@ def read_pods(manifests: Iterable[Manifest]) -> list[ManifestPod]:
 
 
 def _documents(manifest: Manifest) -> list[object]:
-    text = manifest.text.lstrip("\ufeff")
+    text = _FENCE.sub("", manifest.text.lstrip("\ufeff"))
     if _HELM.search(text):
         raise _template(manifest)
     try:
@@ -326,7 +328,8 @@ def _in_role(key: str, fields: dict[str, object], at: _Place) -> _Place:
     if key == "workerTemplate" and isinstance(size, int):
         at = at.times(size - 1 if fields.get("leaderTemplate") else size)
     name = _ENDING.sub("", key)
-    of_one = at.named and _is_amounts(_fields(_fields(fields[key]).get("resources")))
+    part = _fields(fields[key])
+    of_one = at.named and _is_amounts(_fields(part.get("resources"))) and not part.keys() & {*_COUNTS}
     return at if of_one or name.lower() in _NAMELESS else structs.replace(at, named=name)
 
 

@@ -9,7 +9,15 @@ import msgspec
 
 from bot.errors import NotFound, Unusable
 from bot.hami.installation import dra
-from bot.hami.installation.install import GUIDES_LABEL, Install, extender_of, find_device_config, read_install, trace_of
+from bot.hami.installation.install import (
+    GUIDES_LABEL,
+    Install,
+    extender_of,
+    find_device_config,
+    mounted_config_maps,
+    read_install,
+    trace_of,
+)
 from bot.hami.nodes.registration import parse_handshake
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import DeviceConfig
@@ -42,7 +50,7 @@ from bot.kube.object_memo import Kept, of_each
 from bot.kube.selectors import label_matcher
 from bot.kube.times import parse_time
 from bot.report import NEWER_HAMI, Confidence, Gap, gap
-from bot.texts import Text
+from bot.texts import Text, listed
 from playbooks.gather.dra import gather_slices
 from playbooks.playbook import Sources
 
@@ -150,7 +158,7 @@ async def gather_install(sources: Sources) -> InstallSeen:
         why = Text("error.at", place=f"--{NODE_SELECTOR_FLAG}", why=str(error))
         gaps.append(gap("scheduler flags", why, Text("error-gather.every-node-in-scope")))
         install = install._replace(flags={**install.flags, NODE_SELECTOR_FLAG: ""})
-    config, config_maps = DeviceConfig(), tuple[ConfigMap, ...]()
+    config, config_maps = DeviceConfig(), list[ConfigMap]()
     namespace = sources.hami_namespace or install.namespace
     if namespace:
         lease, maps = await asyncio.gather(
@@ -158,7 +166,10 @@ async def gather_install(sources: Sources) -> InstallSeen:
         )
         gaps += [gap for gap in (lease, maps) if isinstance(gap, Gap)]
         install = install._replace(lease=None if isinstance(lease, Gap) else lease)
-        config_maps = () if isinstance(maps, Gap) else tuple(maps)
+        config_maps, several = mounted_config_maps(() if isinstance(maps, Gap) else maps, install)
+        if several:
+            which = Text("error-gather.several-device-configs", names=listed(several), first=several[0])
+            gaps.append(gap("device config", which, Text("error-gather.device-config-mount")))
         found = find_device_config(config_maps)
         if isinstance(found, DeviceConfig):
             config = found
@@ -174,7 +185,7 @@ async def gather_install(sources: Sources) -> InstallSeen:
         newer = Text("error-gather.newer-than-known", version=install.version.version, newest=NEWEST_READ)
         gaps.append(gap(NEWER_HAMI, newer, Text("error-gather.all-verdicts-are-only-suspected")))
     context = "" if cluster.context == cluster.name else cluster.context
-    read = InstallSeen(install, config, tuple(gaps), config_maps, cluster=cluster.name, context=context)
+    read = InstallSeen(install, config, tuple(gaps), tuple(config_maps), cluster=cluster.name, context=context)
     return read if install.seen else await _looked_for(cluster, read)
 
 

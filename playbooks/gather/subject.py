@@ -3,7 +3,7 @@
 import asyncio
 import difflib
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
@@ -33,6 +33,7 @@ from bot.kube.models import (
 from bot.kube.models.base import ObjectReference
 from bot.report import Gap, Subject, gap
 from bot.texts import Text, clauses
+from playbooks.playbook import plain_numbers
 from playbooks.quotes import REPLICA_FAILURE
 
 R = TypeVar("R", bound=Resource)
@@ -201,19 +202,32 @@ async def pods_named_in(cluster: Cluster, text: str) -> tuple[Subject, ...]:
 
 class KnownNames(NamedTuple):
     """Names in a cluster that a message may mention: pods and owners by namespace, nodes, namespaces, words of GPU
-    types. An owner is named as a command does: `ml/job/train`.
+    types. An owner is named as a command does: `ml/job/train`. Nodes are by what people call them: see `as_called`.
     """
 
     pods: Mapping[str, tuple[str, ...]]
     owners: Mapping[str, tuple[str, ...]]
-    nodes: frozenset[str]
+    nodes: Mapping[str, str]
     namespaces: frozenset[str]
     types: frozenset[str]
 
 
-NOBODY_KNOWN = KnownNames({}, {}, frozenset(), frozenset(), frozenset())
+NOBODY_KNOWN = KnownNames({}, {}, {}, frozenset(), frozenset())
 _TEMPLATE_HASH = re.compile(r"-[a-z0-9]{5,10}$")
 _TYPE_WORD = re.compile(r"(?=[a-z]*\d)[a-z0-9]{2,}")
+
+
+def as_called(nodes: Iterable[str]) -> Mapping[str, str]:
+    """The nodes by their names and by what no other is called: without domain or zeros, and `#7` for `node 7`."""
+    names = {node: node for node in nodes}
+    called = Counter[str]()
+    others: dict[str, str] = {}
+    for node in names:
+        host = node.partition(".")[0]
+        also = {host, plain_numbers(host), *(f"#{int(number)}" for number in re.findall(r"\d+$", host))}
+        called.update(also)
+        others |= dict.fromkeys(also, node)
+    return {word: node for word, node in others.items() if called[word] == 1} | names
 
 
 async def gather_names(cluster: Cluster) -> KnownNames:
@@ -237,7 +251,7 @@ async def gather_names(cluster: Cluster) -> KnownNames:
     return KnownNames(
         {name: tuple(some) for name, some in spaces.items()},
         {name: tuple(some) for name, some in owners.items() if name not in {node.name for node in known}},
-        frozenset(node.name for node in known),
+        as_called(node.name for node in known),
         frozenset(namespace for some in spaces.values() for namespace in some),
         frozenset(word for card in cards for word in _TYPE_WORD.findall(card.type.lower())),
     )

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Literal, NamedTuple
 
 import click
+from msgspec import structs
 
 from bot.errors import SourceError, UsageError
 from bot.hami.nodes.node_state import read_registrations
@@ -21,7 +22,7 @@ from playbooks.gather.scheduling import gather_capacity, gather_install, times_s
 from playbooks.gpus.idle import EXAMPLE as IDLE_EXAMPLE
 from playbooks.gpus.idle import IdleScene, gather_idle, idle_findings, idle_tables, read_for
 from playbooks.judgement.gpus import GPUS, NOTHING
-from playbooks.playbook import ALL, Playbook, Snapshot, Sources
+from playbooks.playbook import ALL, Playbook, Snapshot, Sources, read_node
 from playbooks.rule import run
 from playbooks.rules.common.findings import capacity_gaps
 from playbooks.rules.installation.scheduler_totals import differing, ledger_table
@@ -88,7 +89,7 @@ def request(
     """The question as typed: about GPUs, or about who holds them without use. Raises UsageError."""
     named = [*words[:1]] if words and words[0] != "for" else []
     since = words[len(named) :]
-    node = (node or "".join(named)).strip().removeprefix("node/")
+    node = read_node(node or "".join(named))
     if idle and type:
         raise UsageError(Text("error-gpus.idle-and-type"), example="gpus --idle")
     if since and not idle:
@@ -181,7 +182,8 @@ def _alike(rows: Iterable[GpuRow]) -> list[GpuRow]:
 
 
 def _together(rows: Sequence[GpuRow]) -> GpuRow:
-    return rows[0]._replace(
+    return structs.replace(
+        rows[0],
         card=Text("gpus.count", count=len(rows)).about(rows[0].noun),
         memory_used=_sum(row.memory_used for row in rows),
         memory_free=_sum(row.memory_free for row in rows),

@@ -23,7 +23,7 @@ from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import Event
 from bot.kube.times import format_time, parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, act, gap, step
-from bot.texts import Prose, Text, sentences
+from bot.texts import Prose, Text, named, sentences
 from playbooks import quotes
 from playbooks.gather.latency import LatencySeen
 from playbooks.rule import Stage as Speaking
@@ -162,7 +162,7 @@ LATENCY_RULES: tuple[Speaking[LatencyScene], ...] = (
 
 def head(scene: LatencyScene, top: LatencyStage) -> Text:
     """The claim: how long the pods took to start, and which stage took the most."""
-    whole, values = scene.stages[-1], {"since": scene.since, "stage": top.name, "top": top.median_s}
+    whole, values = scene.stages[-1], {"since": scene.since, "stage": named(top.name, "states"), "top": top.median_s}
     if whole.n:
         return Text("latency.claim", **values, count=whole.n, median=whole.median_s, p95=whole.p95_s)
     return Text("latency.claim-unstarted", **values, count=top.n)

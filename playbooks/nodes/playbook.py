@@ -22,7 +22,7 @@ from playbooks.gather.nodes_in_question import gather_owners, gather_questioned
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, gather_install, times_shown
 from playbooks.judgement.nodes import NodesJudgement, in_question, judge
 from playbooks.nodes.tables import PROBLEMS, WHOLE, NodeRows
-from playbooks.playbook import ALL, Playbook, Snapshot, Sources
+from playbooks.playbook import ALL, Playbook, Snapshot, Sources, read_node
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.prose import near_names, see_all_nodes
@@ -42,7 +42,7 @@ class Request(NamedTuple):
 
 def request(node: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
     """The question as typed."""
-    return Request(node.strip().removeprefix("node/"), all)
+    return Request(read_node(node), all)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, NodesScene]:

@@ -224,7 +224,7 @@ def _verdict(groups: Sequence[WaitingGroup], total: int) -> Text:
         return Text("pending.verdict-none", total=total)
     first = groups[0]
     if total == 1:
-        return Text("pending.alone", oldest=first.oldest, cause=first.cause.text)
+        return Text("pending.alone", count=1, oldest=first.oldest, cause=first.cause.text)  # as its finding says
     held = Counter[PendingClass]()
     for group in groups:
         held[CODES[group.cause.code].pending_class] += len(group.pods)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import click
 from msgspec import structs
 
-from bot.hami.fit.allocated_totals import build_ledger, given_by
+from bot.hami.fit.allocated_totals import build_ledger, ledger_key
 from bot.hami.fit.quotas import QuotaLimit, holds_in_filter
 from bot.hami.pods.allocations import waits
 from bot.hami.pods.request_parsing import pod_request
@@ -157,7 +157,7 @@ def diagnose(snapshot: Snapshot[Request, QuotaScene]) -> Report:
 
 
 def _noun(scene: QuotaScene) -> str:
-    called = {given_by(device): device.names.noun for device in scene.config.devices}
+    called = {ledger_key(device): device.names.noun for device in scene.config.devices}
     holders = [holder for space in scene.spaces for holder in space.holders]
     given = {holder.others.get(uuid, "") for holder in holders for uuid in holder.shares}
     return common_noun(called[key] for key in given if key in called)

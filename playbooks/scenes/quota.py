@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
 
-from bot.hami.fit.allocated_totals import Holding, Ledger, given_by
+from bot.hami.fit.allocated_totals import Holding, Ledger, ledger_key
 from bot.hami.fit.quotas import QuotaLimit, UnknownKey, is_enforced, limits_of, unknown_keys
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import NEWEST_READ, Rules, rules_of
@@ -113,7 +113,7 @@ class QuotaScene(OfInstall, frozen=True, dict=True, eq=False):
     def _used(self, ledger: Ledger, namespace: str) -> dict[str, int]:
         """What HAMi counts of the namespace, by resource: nothing of another vendor's is left out."""
         config = self.config
-        of = {device.word: ledger.used_in(namespace, given_by(device)) for device in config.devices}
+        of = {device.word: ledger.used_in(namespace, ledger_key(device)) for device in config.devices}
         counted = {name: of[device.word][of_cores] for name, (device, of_cores) in config.amounts.items()}
         first = (config.gpus.memory, config.gpus.cores)
         return {name: amount for name, amount in counted.items() if amount or name in first}
@@ -131,7 +131,7 @@ class QuotaScene(OfInstall, frozen=True, dict=True, eq=False):
     def held(self, holder: Holding, resource: str) -> int:
         """How much of a pod's holding counts against a limit on the resource: MiB, or cores."""
         device, of_cores = self.config.amounts[resource]
-        return holder.given_by(given_by(device))[of_cores]
+        return holder.given_by(ledger_key(device))[of_cores]
 
     def measured(self, space: Space) -> list[str]:
         """The memory and cores resources in the namespace's limits, those of one device together."""

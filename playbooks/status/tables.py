@@ -20,6 +20,7 @@ from bot.kube.models import Container, ContainerStatus, Pod, Resource, Workload
 from bot.kube.recording.redact import masked, masked_arguments
 from bot.kube.times import format_time, parse_time
 from bot.report import Gap, Sheet, Table
+from bot.texts import Prose, Text
 from playbooks.gather.components import PLUGIN_CONTAINER
 from playbooks.rules.admission.webhook import policy, selectors, serves_webhook, service_of
 from playbooks.rules.installation.install_settings import chart_release
@@ -59,7 +60,7 @@ class FlagRow(NamedTuple):
 
     of: str
     flag: str
-    value: str
+    value: Prose
 
 
 COMPONENTS = Sheet(
@@ -203,7 +204,7 @@ def _flags(scene: InstallScene) -> Iterator[FlagRow]:
         known = {name for name, _ in given}
         for name, value, since in _UNSET:
             if f"--{name}" not in known and scene.version is not None and scene.version >= since:
-                yield FlagRow(_EXTENDER, f"--{name}", f"{value} (default)")
+                yield FlagRow(_EXTENDER, f"--{name}", Text("tune.default", value=value))
     plugins = (container_of(plugin.spec.template.spec, PLUGIN_CONTAINER) for plugin in scene.plugins)
     for of, container in ((_KUBE_SCHEDULER, kube_scheduler_of(install)), *((_PLUGIN, plugin) for plugin in plugins)):
         yield from (FlagRow(of, *flag) for flag in (_given(container) if container else ()))

@@ -15,7 +15,7 @@ import yaml
 from bot.hami.installation.install import ARGUMENTS, chart_value, extender_of
 from bot.hami.version import parse_version
 from bot.report import Evidence, Report, Sheet, Subject, Table, act, step
-from bot.texts import Prose, Text, listed, sentences
+from bot.texts import Prose, Text, listed, named, together
 from playbooks.playbook import Snapshot
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
@@ -147,7 +147,8 @@ def scenario_table(advice: Sequence[Advice]) -> Table:
         seen = "yes" if any(direction in directions for direction in telling) else "no"
         if all(direction == "cannot-tell" for direction in telling) and (telling or topic != "monitor-gap"):
             seen = "cannot-tell"
-        advised = sorted({sentences(each.row.direction, each.row.recommended) for each in ours}, key=repr)
+        said = ((named(each.row.direction, "states"), each.row.recommended) for each in ours)
+        advised = sorted({together(*words, by=" ") for words in said}, key=repr)
         rows.append(ScenarioRow(SYMPTOMS[symptom], seen, parameter, value, topic, listed(advised)))
     return _SHEET.table(rows)
 

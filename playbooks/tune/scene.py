@@ -95,14 +95,14 @@ def pool_row(pool: Pool) -> PoolRow:
     shares = [share.memory_mib for held in pool.held for share in held.shares.values()]
     measured = all(not held.unmeasured and all(use.used for use in held.uses) for held in pool.held)
     used = sum(use.used.value for held in pool.held for use in held.uses if use.used)
-    sizes = Counter(bisect(_SIZES_MIB, amount) for amount in shares)
+    sizes = Counter(min(bisect(_SIZES_MIB, amount), len(_SIZES_MIB)) for amount in shares)
     return PoolRow(
-        pool=pool.label,
-        nodes=len(pool.nodes),
-        gpus=len(pool.gpus),
-        splits=pool.splits,
-        memory_mib=sum(state.card.memory_mib for state in pool.gpus),
-        given_mib=sum(shares),
+        pool.label,
+        len(pool.nodes),
+        len(pool.gpus),
+        pool.splits,
+        sum(state.card.memory_mib for state in pool.gpus),
+        sum(shares),
         used_mib=round(used / 2**20) if measured else None,
         below_2_gib=sizes[0],
         from_2_gib=sizes[1],

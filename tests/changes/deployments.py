@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from bot.changes.decide import Due, Wait, decide
+from bot.changes.decide import DueChange, Wait, decide
 from bot.changes.kinds import KINDS, ChangeKind, Switch
 from bot.changes.plan import Raise
 from bot.changes.record import Means
@@ -98,14 +98,14 @@ def rolled_out(words: Sequence[str] = ("scheduler", "-v=4", "--debug")) -> dict[
     return made
 
 
-def due_on(target: dict[str, Any], now: float) -> Due:
+def due_on(target: dict[str, Any], now: float) -> DueChange:
     """What is due on the Deployment, where something is."""
     due = decide(target, now)
-    assert isinstance(due, Due), due
+    assert isinstance(due, DueChange), due
     return due
 
 
-def due_at_deadline(target: dict[str, Any], seconds: float = 600) -> Due:
+def due_at_deadline(target: dict[str, Any], seconds: float = 600) -> DueChange:
     """What is due once the change has lasted so long, and not before."""
     assert isinstance(decide(target, NOW + seconds - 1), Wait)
     return due_on(target, NOW + seconds)

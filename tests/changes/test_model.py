@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from bot.changes.changer import Changer
-from bot.changes.decide import Due, decide
+from bot.changes.decide import DueChange, decide
 from bot.changes.journal import KnownChange
 from bot.changes.kinds import KINDS, LONGEST_S, VERBOSITY
 from bot.changes.plan import Plan, Raise, annotation
@@ -301,7 +301,7 @@ class Undisturbed(RuleBasedStateMachine):
         record = self.cluster.record()
         if killed is None and failed == one.way.failed and not armed and record:
             due = decide(self.cluster.live(), began)
-            unclear = isinstance(due, Due) and due.event.kind == "failed"
+            unclear = isinstance(due, DueChange) and due.event.kind == "failed"
             assert began < record.deadline or unclear, "it is overdue after a good pass"
             assert not unclear or self.cluster.foreign_edits, "it is unclear where nobody else edited"
 

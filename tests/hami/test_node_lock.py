@@ -105,7 +105,7 @@ def test_an_expired_lock_of_a_pod_that_waits_for_its_devices_is_kept_after_2_10(
 
 @pytest.mark.parametrize(
     ("flag", "seconds"),
-    [("", 300), ("90s", 90), ("1h30m", 5400), ("500ms", 0.5), ("1.5m", 90), ("soon", 300), ("0s", 300)],
+    [("", 300), ("90s", 90), ("1h30m", 5400), ("500ms", 0.5), ("1.5m", 90), ("soon", 300), ("0s", 300), ("+10m", 600)],
 )
 def test_the_timeout_of_the_flag_is_read_as_go_reads_it(flag, seconds):
     assert read_timeout(flag).total_seconds() == seconds

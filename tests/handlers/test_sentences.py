@@ -12,7 +12,7 @@ from bot.kube.recording.recorded_cluster import RecordedCluster
 from handlers.parsing.question import normalise, split_words
 from handlers.parsing.sentences import Meant, as_command, in_thread, meant
 from handlers.parsing.slack_grammar import understand
-from playbooks.gather.subject import NOBODY_KNOWN, KnownNames, gather_names
+from playbooks.gather.subject import NOBODY_KNOWN, KnownNames, as_called, gather_names
 
 RECORDING = Path(__file__).parents[1] / "cases" / "hami-2.10" / "recording.tar.gz"
 TYPED: dict[str, list[list[str]]] = json.loads(Path(__file__).with_name("questions.json").read_text(encoding="utf-8"))
@@ -94,3 +94,13 @@ def test_where_no_names_can_be_read_what_looks_like_a_pod_is_one(sentence: str, 
 def test_where_several_pods_are_named_they_are_to_choose_from() -> None:
     meaning = asked("why are trainer-0 and trainer-1 pending?")
     assert (meaning.says, meaning.offers) == ("several", ("why trainer-0", "why trainer-1"))
+
+
+def test_a_node_is_found_by_its_host_name_and_its_number_unless_two_are_called_so() -> None:
+    called = as_called(["ip-10-0-2-77.eu.internal", "dgx-07.a", "dgx-07.b", "gpu-010"])
+    names = NOBODY_KNOWN._replace(nodes=called)
+    for said in ("what's up with ip-10-0-2-77", "is node 77 ok?"):
+        assert asked(said, names=names).words == ["nodes", "ip-10-0-2-77.eu.internal"]
+    assert asked("is gpu-10 ok?", names=names).words == ["nodes", "gpu-010"]
+    assert "dgx-07" not in called
+    assert called["dgx-07.a"] == "dgx-07.a"

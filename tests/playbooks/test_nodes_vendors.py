@@ -215,9 +215,6 @@ def test_an_old_request_is_stale_for_every_vendor_up_to_2_8_whatever_kubelet_off
     assert faults(ask(tmp_path / "new", old, version="2.9.0")) == []
 
 
-MANY = 3
-
-
 # ------------------------------------------------------------------------------------------------ registration
 
 
@@ -244,7 +241,7 @@ def test_nodes_with_the_same_cause_are_one_finding(tmp_path: Path) -> None:
     report = ask(tmp_path, *healthy(), *lost, *(plugin(gone["metadata"]["name"]) for gone in lost))
     assert faults(report) == ["node-unregistered"]
     assert cause(report).scope.nodes == tuple(f"gpu-{i}" for i in range(2, 9))
-    assert len(cause(report).evidence) == MANY
+    assert len(cause(report).evidence) == 3
 
 
 @pytest.mark.parametrize(("version", "text"), [("2.7.1", False), ("2.8.1", True)])

@@ -344,7 +344,7 @@ def test_no_flag_shows_a_secret(tmp_path: Path) -> None:
 
 def test_the_flags_show_what_holds_where_nothing_is_set(tmp_path: Path) -> None:
     rows = {row["flag"]: row["value"] for row in table(ask(tmp_path, healthy()), "flags") if row["of"] == "scheduler"}
-    assert rows["--kube-qps"] == "5 (default)"
+    assert rows["--kube-qps"] == "5 (the default)"
     assert rows["-v"] == "4"
 
 

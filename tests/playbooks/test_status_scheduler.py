@@ -357,3 +357,20 @@ def test_replicas_whose_logs_were_not_read_are_a_gap(tmp_path: Path, replicas: i
     objects = scheduler(replicas=replicas, statuses=[READY] * replicas)
     found = asyncio.run(read(RecordedCluster.open(record(tmp_path, objects, logs=LOG))))
     assert [gap.source for gap in found.gaps] == told
+
+
+@pytest.mark.parametrize("mounts", [True, False])
+async def test_of_two_device_configs_the_one_that_the_scheduler_mounts_counts(tmp_path: Path, *, mounts: bool) -> None:
+    objects = cluster(config="nvidia: {memoryFactor: 3}\n")
+    used = next(item for item in objects if item["kind"] == "ConfigMap")
+    left = {**used, "metadata": {**used["metadata"], "name": "a-left-over"}, "data": {"device-config.yaml": "{}"}}
+    for item in objects:
+        if mounts and item["kind"] == "Pod":
+            item["spec"]["volumes"] = [{"name": "v", "configMap": {"name": used["metadata"]["name"]}}]
+    seen = await gather_install(Sources(RecordedCluster.open(record(tmp_path, [left, *objects]))))
+    told = [in_english(gap.text) for gap in seen.gaps if gap.source == "device config"]
+    if mounts:
+        assert (seen.config.gpus.memory_factor, told) == (3, [])
+    else:
+        (said,) = told
+        assert "that of a-left-over is used" in said

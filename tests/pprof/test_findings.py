@@ -204,6 +204,28 @@ def test_a_change_is_told_by_the_deepest_function_that_explains_it_and_the_step_
     assert "main.work" not in claim
 
 
+def minute(query: int, collector: int, name: str) -> SourcedProfile:
+    """A minute of CPU in `main.work` with and without `main.Query`, and in the garbage collector's worker."""
+    writer = Writer("samples", "cpu/nanoseconds")
+    for number, function in enumerate(("main.main", "main.work", "main.Query", "runtime.gcBgMarkWorker"), 1):
+        writer.function(number, function).location(number, number)
+    for stack, samples in (([3, 2, 1], query), ([2, 1], 300), ([4], collector)):
+        writer.sample(stack, samples, samples * 10_000_000)
+    profile = writer.raw(build.number(10, 60_000_000_000)).bytes()
+    return SourcedProfile(read(profile), f"{name}.cpu.pb.gz", name)
+
+
+def test_a_change_that_the_garbage_collector_makes_is_told_by_its_share() -> None:
+    found = by_code(said(changes([minute(300, 80, "v1"), minute(300, 400, "v2"), minute(300, 420, "v3")])))
+    claim = found["profile-changed"].claim
+    assert claim.startswith("Garbage collection's share 3.5x (11.8% → 41.2%), 96% of it from v1.cpu to v2.cpu. CPU, ")
+
+
+def test_functions_that_change_by_the_same_rate_are_told_by_the_deepest() -> None:
+    found = by_code(said(changes([minute(100, 100, "v1"), minute(314, 100, "v2")])))
+    assert found["profile-changed"].claim.startswith("main.Query 3.1x (")
+
+
 def test_of_two_versions_there_is_one_step() -> None:
     found = by_code(said(changes([version(1000, "v1"), version(3200, "v2")])))
     assert found["profile-changed"].claim.startswith("main.ListPods 3.2x (1000MB → 3.12GB). alloc_space ")

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from bot.render.overview import MOST_LINES, bars, gpus_by_node
 from bot.render.terminal import terminal
@@ -63,13 +64,13 @@ def test_a_card_among_nodes_is_one_character(used: str, state: str, shown: str) 
     ],
 )
 def test_a_whole_device_is_given_by_its_slots_whatever_its_memory(slots: str, state: str, shown: str) -> None:
-    whole = card("0", state=state)._replace(divided=False, slots=slots)
+    whole = replace(card("0", state=state), divided=False, slots=slots)
     first, _ = lines(whole, card("0", node="gpu-2"))
     assert first.split()[:2] == ["gpu-1", shown]
 
 
 def test_of_whole_devices_the_free_ones_are_counted() -> None:
-    whole = [card("0", name=name)._replace(divided=False, slots="0/1") for name in ("a", "b")]
+    whole = [replace(card("0", name=name), divided=False, slots="0/1") for name in ("a", "b")]
     assert lines(*whole, card("0", node="gpu-2"))[0].endswith("2 free")
 
 

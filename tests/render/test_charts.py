@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from msgspec.structs import replace
 from PIL import Image
 
 from bot.render.charts import Chart, charts
@@ -50,7 +51,7 @@ def test_a_pool_has_a_chart_of_its_use_and_one_of_its_requests() -> None:
 
 
 def test_use_that_is_not_known_is_no_use_of_nothing() -> None:
-    chart = drawn(POOLS.table([POOL._replace(used_mib=None)]))["use"]
+    chart = drawn(POOLS.table([replace(POOL, used_mib=None)]))["use"]
     assert chart.alt_text.endswith("pool=a100: ? of 256 GiB")
     assert (0, 84, 148) not in inks(chart)
 
@@ -61,11 +62,11 @@ def test_the_same_rows_give_the_same_bytes() -> None:
 
 @pytest.mark.parametrize("count", [1, 30, 500])
 def test_a_chart_stays_small_whatever_the_cluster(count: int) -> None:
-    chart = drawn(POOLS.table([POOL._replace(pool=f"pool-{number}") for number in range(count)]))["use"]
+    chart = drawn(POOLS.table([replace(POOL, pool=f"pool-{number}") for number in range(count)]))["use"]
     width, height = Image.open(io.BytesIO(chart.png)).size
     assert (width, height <= 1600) == (1000, True)
 
 
 def test_a_pool_that_is_empty_is_drawn_without_dividing_by_nothing() -> None:
-    empty = POOL._replace(memory_mib=0, given_mib=0, used_mib=0, from_16_gib=0)
+    empty = replace(POOL, memory_mib=0, given_mib=0, used_mib=0, from_16_gib=0)
     assert "use" in drawn(POOLS.table([empty]))

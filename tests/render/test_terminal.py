@@ -218,7 +218,7 @@ def test_a_time_says_how_long_before_the_report_it_was(at, told):
 
 def test_an_age_is_told_in_the_reader_s_language():
     told = terminal(report(finding(evidence=(evidence(at="2026-11-21T04:57:00Z"),))), Texts("zh"), colour=False)
-    assert "  事件, Pod ml/trainer-0, 04:57:00 UTC（3 分钟前）\n" in told
+    assert "  事件，Pod ml/trainer-0，04:57:00 UTC（3 分钟前）\n" in told
 
 
 def test_a_command_is_one_line_however_long():

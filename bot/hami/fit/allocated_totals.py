@@ -30,7 +30,7 @@ _NO_OTHERS: Mapping[str, str] = {}
 _CLASS_KEYS = tuple(vendor.class_key for vendor in VENDORS if vendor.class_key)
 
 
-def given_by(device: Device) -> str:
+def ledger_key(device: Device) -> str:
     """The annotation that lists a device's allocations, as in `Holding.others`; empty for the first vendor."""
     return "" if device.vendor is FIRST else device.names.allocated[0]
 

@@ -11,7 +11,7 @@ from itertools import product
 import msgspec
 
 from bot.hami.fit import verdicts as fit
-from bot.hami.fit.allocated_totals import Holding, Ledger, given_by
+from bot.hami.fit.allocated_totals import Holding, Ledger, ledger_key
 from bot.hami.fit.filter import depends_on, judge, named_uuids
 from bot.hami.fit.node_cache import ALIKE, NodeStock, Stock, has_card, take_stock
 from bot.hami.fit.verdicts import NodeCards, QuotaRoom, Verdict
@@ -292,13 +292,13 @@ class View:
         cores_limits = _limits(hard, resources.cores, smallest=merges)
         if not memory_limits and not cores_limits:
             return
-        memory, cores = self.ledger.used_in(namespace, given_by(device)) if self.ledger else (0, 0)
+        memory, cores = self.ledger.used_in(namespace, ledger_key(device)) if self.ledger else (0, 0)
         for memory_limit, cores_limit in product(memory_limits or [None], cores_limits or [None]):
             factored = None if memory_limit is None else memory_limit * resources.memory_factor
             yield QuotaRoom(factored, cores_limit, memory, cores)
 
     def _after(self, room: QuotaRoom, word: str, gone: Sequence[Holding]) -> QuotaRoom:
-        key = given_by(self.facts.config.by_word[word])
+        key = ledger_key(self.facts.config.by_word[word])
         freed = [holding.given_by(key) for holding in gone]
         memory, cores = (sum(amounts[i] for amounts in freed) for i in range(2))
         return room._replace(memory_used_mib=room.memory_used_mib - memory, cores_used=room.cores_used - cores)

@@ -238,6 +238,23 @@ def find_device_config(config_maps: Iterable[ConfigMap]) -> DeviceConfig | str |
     return None
 
 
+def mounted_config_maps(config_maps: Sequence[ConfigMap], install: Install) -> tuple[list[ConfigMap], list[str]]:
+    """Of the config maps with a device config only those that the scheduler's pods mount, and all others; the names
+    are of several of which it is not known which is mounted.
+    """
+    holding = [one for one in config_maps if DEVICE_CONFIG_FILE in (one.data or {})]
+    if len(holding) < 2:  # nothing to choose from
+        return [*config_maps], []
+    specs = [pod.spec for pod in install.pods] or (
+        [install.deployment.spec.template.spec] if install.deployment else []
+    )
+    mounted = {volume.config_map.name for spec in specs for volume in spec.volumes or () if volume.config_map}
+    used = [one for one in holding if one.name in mounted]
+    if not used:
+        return [*config_maps], [one.name for one in holding]
+    return [one for one in config_maps if one in used or one not in holding], []
+
+
 LEADS_SINCE = Version(2, 8, 0)
 """From this version on only the replica whose kube-scheduler holds the lease serves."""
 _LEASE_GRACE = timedelta(seconds=60)

@@ -19,6 +19,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
+import msgspec
+
 from bot.hami.scheduler_logs.filter_runs import BINDS, BOUND, CHOSEN
 from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, LogLine, pod_key_of, read_line
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
@@ -261,7 +263,7 @@ _FELT = 0.5
 """A share of the median: if all values of a number together change a call's time by less, it does not grow."""
 
 
-class Growth(NamedTuple):
+class Growth(msgspec.Struct, frozen=True):
     """How much longer HAMi's `call` takes for one more of `grows_with`, with the interval of 95 %. `twice_ms` is how
     long it takes with twice as many as usual. The last four are None with too few points.
     """
@@ -292,13 +294,14 @@ def slopes(call: str, took_ms: Sequence[float], values: Mapping[str, Sequence[in
     rows: list[Growth] = []
     for name, own in values.items():
         usual = round(statistics.median(own))
-        row = Growth(call, len(took_ms), round(median, 3), name, usual)
+        state, figures = "too few points", dict[str, float]()
         slope, half, typical = found.get(name, (0.0, math.inf, 0.0))
         grows = slope > half and slope / 2 < typical < 2 * slope
         if grows or slope + half <= _FELT * median / (max(own) - min(own) or 1):
-            figures = (round(ms, 3) for ms in (slope, slope - half, slope + half, median + slope * usual))
-            row = Growth(*row[:5], "grows" if grows else "does not grow", *figures)
-        rows.append(row)
+            state = "grows" if grows else "does not grow"
+            of_one = {"each_ms": slope, "low_ms": slope - half, "high_ms": slope + half}
+            figures = {key: round(ms, 3) for key, ms in {**of_one, "twice_ms": median + slope * usual}.items()}
+        rows.append(Growth(call, len(took_ms), round(median, 3), name, usual, state, **figures))
     return rows
 
 

@@ -112,9 +112,14 @@ class HostPath(Model, frozen=True):
     path: str = ""
 
 
+class ConfigMapVolume(Model, frozen=True):
+    name: str = ""
+
+
 class Volume(Model, frozen=True):
     name: str = ""
     host_path: HostPath | None = None
+    config_map: ConfigMapVolume | None = None
 
 
 class PodSpec(Model, frozen=True):

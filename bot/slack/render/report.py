@@ -265,7 +265,7 @@ def _gaps(gaps: Sequence[Gap], room: Room) -> list[Block]:
 
 def _aloud(report: Report, cause: Finding | None) -> Mrkdwn | MrkdwnText:
     """What a notification shows and a screen reader says: the verdict, how bad and about what, what to do."""
-    whom = together(made(heading, SEVERITIES[report.severity]), about(report), by=", ")
+    whom = together(made(heading, SEVERITIES[report.verdict_severity]), about(report), by=", ")
     parts: list[tuple[Prose, int]] = [(report.verdict, _TEXT_VERDICT), (whom, _TEXT_PART)]
     for number, action in enumerate(cause.next_actions[:_TEXT_ACTIONS] if cause else (), 1):
         parts.append((f"{number}. {action.label}", _TEXT_PART))

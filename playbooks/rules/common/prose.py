@@ -10,6 +10,7 @@ from bot.hami.vendors.vendor import Vendor
 from bot.report import NextAction, act, step
 from bot.texts import Prose, Text, listed
 from playbooks import quotes
+from playbooks.playbook import plain_numbers
 from playbooks.quotes import kubectl
 
 _SHOWN = 3
@@ -83,8 +84,8 @@ _MAX_NEAR = 3
 
 
 def near_names(typed: str, names: Sequence[str]) -> list[str]:
-    """The nodes that end in what was typed (`16` for `gpu-node-16`), or contain it, then those with a close name."""
-    ending = [name for name in names if name.endswith(f"-{typed}")]
+    """The nodes that end in what was typed (`16` for `gpu-node-016`), or contain it, then those with a close name."""
+    ending = [name for name in names if f"-{plain_numbers(name)}".endswith(f"-{plain_numbers(typed)}")]
     containing = [name for name in names if typed in name]
     near = difflib.get_close_matches(typed, names, n=_MAX_NEAR)
     return list(dict.fromkeys((ending or containing) + near))[:_MAX_NEAR]

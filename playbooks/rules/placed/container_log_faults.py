@@ -331,12 +331,16 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
     claim = Text("in-container.claim", container=first.log.container, node=node, means=means.sentence)
     if means.code in _OF_LIBRARY and (fact := _OF_LIBRARY[means.code](scene.plugins)):
         claim, proofs = sentences(claim, fact.text), [*proofs, *fact.proofs]
+    steps = [*means.fixes]
     for key, takers in (_takers(scene) if means.full else {}).items():
+        if key == "all":
+            values = {"pod": f"{takers[0].pod.namespace}/{takers[0].pod.name}", "resource": scene.config.gpus.memory}
+            steps.insert(0, edit_owner(takers[0].pod, Text("in-container.ask-share", **values)))
         names = [f"{taker.pod.namespace}/{taker.pod.name}" for taker in takers]
         claim = sentences(claim, Text(_TAKERS[key], pods=prose.names(names)))
         proofs += [quotes.of_pod(*taker) for taker in takers[:_MOST_OTHERS]]
     sure: Confidence = "confirmed" if _is_sure(first, now) else "suspected"
-    return fault(scene, means.code, claim, proofs, means.fixes, sure=sure)
+    return fault(scene, means.code, claim, proofs, steps, sure=sure)
 
 
 _TAKERS = {

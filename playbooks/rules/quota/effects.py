@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from bot.hami.fit.allocated_totals import Ledger, given_by
+from bot.hami.fit.allocated_totals import Ledger, ledger_key
 from bot.hami.fit.quotas import QuotaLimit, holds_in_filter, is_enforced, limits_of
 from bot.hami.pods.pod_request import PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig
@@ -68,7 +68,7 @@ def effect_by_hami(
 ) -> Effect:
     """The pod's effect on a limit that HAMi counts. `ledger`: who holds what, None where that was not read."""
     device, of_cores = config.amounts[limit.resource]
-    taken = ledger.used_in(request.namespace, given_by(device))[of_cores] if ledger else None
+    taken = ledger.used_in(request.namespace, ledger_key(device))[of_cores] if ledger else None
     containers = [container for container in request.containers if container.word == device.word]
     amounts = [(one, one.count * (one.cores if of_cores else one.memory_mib)) for one in containers]
     if not device.vendor.obeys_quota:

@@ -131,7 +131,7 @@ def scheduled_by_volcano(
         steps = [edit_owner(pod, Text("volcano-scheduled.fix-modes"))]
     elif ours:
         claim = Text("volcano-scheduled.mixed", resource=ours[0], scheduler=named, hami=install.scheduler_name)
-        steps = [edit_owner(pod, Text("volcano-scheduled.fix-mixed", hami=install.scheduler_name))]
+        steps = [edit_owner(pod, Text("volcano-scheduled.fix-mixed"))]
     else:
         claim, steps = _by_its_words(pod, named, quoted)
     proofs = [*quoted, *_signs(pod, [*theirs, *ours], asked)]

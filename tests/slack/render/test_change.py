@@ -27,12 +27,17 @@ from bot.slack.render.change import (
 from bot.slack.render.prose import progress, render_error
 from bot.texts import LANGUAGES, Texts
 from sandbox.slack.validate import validate_view
-from tests.changes import records
+from tests.changes.records import OF_SCHEDULER
 from tests.slack.render import NOTHING, assert_fits, assert_inert, objects, parsed, read, texts
 
 HOSTILE = "<!channel> <@U0EVIL> *b* `c` http://evil \u202e" + "x" * 3000
 RECORD = replace(
-    records.OF_SCHEDULER, by="U0ADA00001", because=HOSTILE, channel="C0GPUONC01", until_captured="ml/trainer-0"
+    OF_SCHEDULER,
+    id="0123456789ab",
+    by="U0ADA00001",
+    because=HOSTILE,
+    channel="C0GPUONC01",
+    until_captured="ml/trainer-0",
 )
 STATES = [*get_args(Waiting), *get_args(EventKind)]
 SAY = Texts("en")
