@@ -21,7 +21,7 @@ INPUTS ?= 1000000
 DIST := dist
 SOURCE_CHECKS := $(patsubst %,tests/test_%.py,finding_codes project readme security texts) tests/hami/test_vendors.py
 
-.PHONY: demo test test-all lint bench soak hours fuzz lock manifest dist sbom audit clean
+.PHONY: demo test test-all test-each lint bench soak hours fuzz lock manifest dist sbom audit clean
 
 demo: $(VENV)/installed
 	@$(BIN)/hami-bot demo
@@ -29,9 +29,12 @@ demo: $(VENV)/installed
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n auto
 
-# What CI runs: also what `make test` leaves out of long enumerations.
-test-all: lint test
-	$(BIN)/python -m pytest -n auto --enumerations=rest
+# What CI runs: the checks of the source beside every test, also what `make test` leaves out of long enumerations.
+test-all: $(VENV)/installed-dev
+	+$(MAKE) --jobs=2 lint test-each
+
+test-each: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n auto --enumerations=all
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

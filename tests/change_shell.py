@@ -1,30 +1,22 @@
 """A cluster over a socket whose changes the shell makes, and the shell as a process."""
 
 import asyncio
-import contextlib
-import gc
-import io
 import json
-import os
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from bot.__main__ import run
 from bot.changes.plan import unfinished_rollout
 from bot.changes.record import KEY
 from sandbox.apiserver import ApiServer
 from sandbox.apiserver.controllers import Timing
 from tests.cases_support import CASES
 from tests.changes.deployments import EXTENDER
+from tests.shell import hami_bot, process
 
-ROOT = Path(__file__).parents[1]
 FAST = Timing(ready_s=0.05, gone_s=0.05, lease_s=0.05)
 NAMESPACE, NAME = "hami-system", "hami-scheduler"
 
@@ -54,10 +46,10 @@ class Cluster:
         self._loop.close()
 
     def hami_bot(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return hami_bot(self.folder, *words, "--kubeconfig", str(self.folder / "kubeconfig"))
+        return hami_bot(*words, "--kubeconfig", str(self.folder / "kubeconfig"), folder=self.folder)
 
     def process(self, *words: str, stdin: Any = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
-        return process(self.folder, *words, "--kubeconfig", str(self.folder / "kubeconfig"), stdin=stdin)
+        return process(*words, "--kubeconfig", str(self.folder / "kubeconfig"), stdin=stdin, folder=self.folder)
 
     @property
     def deployment(self) -> dict[str, Any]:
@@ -106,41 +98,6 @@ class Cluster:
             for request in self.server.requests
             if request.method not in ("GET", "POST") and "dryRun" not in request.query
         ]
-
-
-def hami_bot(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """The command in this process, which has imported everything already."""
-    out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
-    before = sys.argv
-    sys.argv = ["hami-bot", *words]
-    try:
-        with contextlib.chdir(folder), redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-            run()
-    finally:
-        sys.argv = before
-        gc.enable()
-    out.seek(0)
-    code = ended.value.code
-    return subprocess.CompletedProcess(words, code if isinstance(code, int) else 0, out.read(), err.getvalue())
-
-
-def process(folder: Path, *words: str, stdin: Any = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own."""
-    clean = {
-        name: value
-        for name, value in os.environ.items()  # noqa: TID251  # handed on to the process
-        if not name.startswith(("HAMI_BOT_", "KUBE"))
-    }
-    return subprocess.run(
-        [sys.executable, "-m", "bot", *words],
-        cwd=folder,
-        env={**clean, "HOME": "/nonexistent", "PYTHONPATH": str(ROOT)},
-        stdin=stdin,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
 
 
 @contextmanager

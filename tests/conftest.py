@@ -7,7 +7,8 @@ import os
 import signal
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -47,12 +48,16 @@ settings.register_profile("steady", derandomize=True, **_QUIET)
 
 
 @pytest.fixture(scope="session")
-def postgresql_template() -> Iterator[str]:
-    """The name of a database with the store's tables, of which others are copies."""
+def postgresql() -> PostgreSQL:
     if not POSTGRES:
         pytest.skip("HAMI_BOT_TEST_POSTGRES names no PostgreSQL server; .ci/run starts one")
-    with PostgreSQL(POSTGRES).store() as name:
-        yield name
+    return PostgreSQL(POSTGRES)
+
+
+@pytest.fixture(scope="session")
+def postgresql_stores(postgresql: PostgreSQL) -> Iterator[Callable[[], AbstractContextManager[NewDatabase]]]:
+    with postgresql.stores() as lend:
+        yield lend
 
 
 @pytest.fixture(params=BACKENDS)
@@ -61,8 +66,8 @@ def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[New
     if request.param == "sqlite":
         yield lambda: new_store(tmp_path / f"{uuid.uuid4().hex}.db")
         return
-    with PostgreSQL(POSTGRES).databases(request.getfixturevalue("postgresql_template")) as make:
-        yield make
+    with request.getfixturevalue("postgresql_stores")() as take:
+        yield take
 
 
 @pytest.fixture(params=BACKENDS)
@@ -71,8 +76,7 @@ def new_empty_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterat
     if request.param == "sqlite":
         yield lambda: f"sqlite:///{tmp_path}/{uuid.uuid4().hex}.db"
         return
-    request.getfixturevalue("postgresql_template")  # skips where there is no server
-    with PostgreSQL(POSTGRES).databases() as make:
+    with request.getfixturevalue("postgresql").databases() as make:
         yield make
 
 
@@ -91,9 +95,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """Two for each core: many tests wait for a server most of their time."""
-    return 2 * (os.cpu_count() or 1)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two for each core: many tests wait for a server most of their time; but of a sample a fifth of the work is to
+    collect it, and each does that.
+    """
+    cores = os.cpu_count() or 1
+    return cores + 1 if config.getoption("enumerations") == "sample" else 2 * cores
 
 
 def pytest_collection_finish() -> None:

@@ -1,16 +1,18 @@
-"""`make test` runs a part of each long enumeration, always the same one; `make test-all` then runs the rest.
+"""`make test` runs a part of each long enumeration, always the same one; `make test-all` runs all of it.
 
-Of a test of many parameters, `USUAL` cases are run, or as many as `@pytest.mark.sampled(12)` says. A test that
-enumerates in a loop asks for the fixture `sample` and runs what that gives. A file whose tests are dear, as they start
-the whole bot, says `pytestmark = pytest.mark.few(8)`: so many cases of the whole file are run; in the folders where
-most files start the bot it is `FEW` unless the file says another number. What starts a process, a browser or a database
-server (`pytest.mark.process`) is left to `make test-all`; what only reads the project's own files
+Of a test of many parameters, `USUAL` cases run, or as many as `@pytest.mark.sampled(12)` says (`sampled(0)`: none). A
+test that enumerates in a loop asks for the fixture `sample` and runs what that gives. A file whose tests are dear, as
+they start the whole bot, says `pytestmark = pytest.mark.few(8)`: so many cases of the whole file are run; in the
+folders where most files start the bot it is `FEW` unless the file says another number. What starts a process, a browser
+or a database server (`pytest.mark.process`) is left to `make test-all`; what only reads the project's own files
 (`pytest.mark.source`) to `make lint`, where one process parses each of them once.
-Of the databases, and of the ways to Slack, each case is run on one. Of the examples of a property, a fifth is tried,
-and all of them in the rest.
+Of the databases, and of the ways to Slack, each case is run on one; which it is differs from case to case. In
+`make test-all` so it is where the whole bot is started, but for what is about them (`_ABOUT_WAYS`).
+Of the examples of a property, a fifth is tried, and all of them in the rest.
 """
 
 import random
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
@@ -22,8 +24,10 @@ T = TypeVar("T")
 USUAL = 3
 FEW = 2
 _DEAR = ("tests/slack/test_", "tests/oncall/test_", "tests/deeds/test_")
-_EXAMPLES = {"sample": 20, "rest": 100, "whole": 100, "source": 100}
+_EXAMPLES = {"sample": 20, "rest": 100, "all": 100, "whole": 100, "source": 100}
 _SEED = 13
+_ABOUT_WAYS = re.compile("replica|kill|crash|process|deliver|surfaces|answers|faults|store")
+"""In the name of a file or test of `_DEAR`: kills and replicas, whose outcome is the database's, and ways to Slack."""
 _ALTERNATIVES = ("new_database", "new_empty_database", "mode")
 """Parameters of which `make test` takes one value for each case."""
 _WHOLE = pytest.StashKey[bool]()
@@ -39,10 +43,10 @@ class Sample(Protocol):
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--enumerations",
-        choices=["sample", "rest", "whole", "source"],
+        choices=["sample", "rest", "all", "whole", "source"],
         default="sample",
-        help="of long enumerations run a sample, only what the sample leaves out, or all; "
-        "`source`: only what reads the project's own files (default: %(default)s)",
+        help="of long enumerations run a sample, only what the sample leaves out, or all; `whole`: on each "
+        "database and way to Slack; `source`: only what reads the project's own files (default: %(default)s)",
     )
 
 
@@ -70,7 +74,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     elif which == "sample":
         chosen = sampled
     else:
-        chosen = {item for item in items if item not in sampled or _enumerates(item)} - checks
+        run_before = {item for item in sampled if which == "rest" and not _enumerates(item)}
+        chosen = _one_way(items) - run_before - checks
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]
 
@@ -100,13 +105,21 @@ def _sampled(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     }
 
 
+def _one_way(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """Each case on every database and way to Slack, or on one where another would show nothing more."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        about_ways = not item.nodeid.startswith(_DEAR) or _ABOUT_WAYS.search(item.nodeid.split("[")[0])
+        cases[item.nodeid if about_ways else _case(item)].append(item)
+    return {item for case, ways in cases.items() for item in part("sample", case, ways, 1)}
+
+
 def _case(item: pytest.Item) -> str:
     """The test with its parameters, but for those of which one value will do."""
-    spec = getattr(item, "callspec", None)
-    if spec is None:
-        return item.nodeid
-    fixed = sorted(f"{name}={index}" for name, index in spec.indices.items() if name not in _ALTERNATIVES)
-    return " ".join([item.nodeid.split("[")[0], *fixed])
+    test, _, case = item.nodeid.partition("[")
+    for name, value in item.callspec.params.items() if isinstance(item, pytest.Function) and case else ():
+        case = case.replace(str(value), "", 1) if name in _ALTERNATIVES else case
+    return f"{test}[{case}"
 
 
 def _enumerates(item: pytest.Item) -> bool:
@@ -116,7 +129,7 @@ def _enumerates(item: pytest.Item) -> bool:
 
 def part(which: str, name: str, cases: Sequence[T], most: int) -> list[T]:
     """The cases of this enumeration that are run now, in their order."""
-    if which == "whole":
+    if which in ("all", "whole"):
         return list(cases)
     sampled = set(random.Random(f"{_SEED} {name}").sample(range(len(cases)), min(most, len(cases))))
     return [case for at, case in enumerate(cases) if (at in sampled) == (which == "sample")]

@@ -2,22 +2,32 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
 
 import asyncpg
 from sqlalchemy import make_url, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.store import open_store
+from bot.store.migrations import NEWEST
+from bot.store.tables import metadata
 
 NewDatabase = Callable[[], str]
 
 _BLOCKED = text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+
+
+_OTHERS_END = (
+    "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
+T = TypeVar("T")
 
 
 async def blocked(engine: AsyncEngine, work: "asyncio.Future[object]") -> None:
@@ -68,21 +78,44 @@ class PostgreSQL:
                 self._execute(f"DROP DATABASE {name} WITH (FORCE)")
 
     @contextmanager
-    def store(self) -> Iterator[str]:
-        """The name of a database with the store's tables, a template for others."""
+    def stores(self) -> Iterator[Callable[[], AbstractContextManager[NewDatabase]]]:
+        """Lends databases with the store's tables. One that was given back is emptied before it is lent again: making
+        one takes fifty times as long.
+        """
         with self.databases() as make:
-            address = make()
-            _apart(_make_tables, address)
-            yield str(make_url(address).database)
+            template = make()
+            _apart(_make_tables, template)
+            with self.databases(str(make_url(template).database)) as make_store:
+                free: list[str] = []
+
+                @contextmanager
+                def lend() -> Iterator[NewDatabase]:
+                    lent: list[str] = []
+
+                    def take() -> str:
+                        while free:
+                            if _apart(_emptied, address := free.pop()):
+                                break
+                        else:
+                            address = make_store()
+                        lent.append(address)
+                        return address
+
+                    try:
+                        yield take
+                    finally:
+                        free.extend(lent)
+
+                yield lend
 
     def _execute(self, statement: str) -> None:
         _apart(_execute, self._address, statement)
 
 
-def _apart(work: Callable[..., object], *given: str) -> None:
+def _apart(work: Callable[..., Coroutine[Any, Any, T]], *given: str) -> T:
     """In a thread of its own: whoever asks may be in an event loop."""
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(lambda: asyncio.run(work(*given))).result()  # type: ignore[arg-type]
+        return thread.submit(lambda: asyncio.run(work(*given))).result()
 
 
 async def _make_tables(address: str) -> None:
@@ -94,5 +127,19 @@ async def _execute(address: str, statement: str) -> None:
     connection = await asyncpg.connect(address)
     try:
         await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+async def _emptied(address: str) -> bool:
+    """Whether nobody uses it any more and it is as it was made: false where a test changed its tables."""
+    connection = await asyncpg.connect(address)
+    try:
+        await connection.execute(_OTHERS_END)
+        tables = await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")
+        if tables != len(metadata.tables) + 1:
+            return False
+        await connection.execute(";".join(f"DELETE FROM {table.name}" for table in reversed(metadata.sorted_tables)))
+        return await connection.fetchval("SELECT version_num FROM alembic_version") == NEWEST
     finally:
         await connection.close()

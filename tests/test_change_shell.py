@@ -21,8 +21,9 @@ from bot.texts import Texts
 from sandbox.apiserver import Fault
 from sandbox.apiserver.access import Access, Rule
 from tests.cases_support import CASES
-from tests.change_shell import NAME, NAMESPACE, Cluster, cluster, hami_bot, overdue, report_of
+from tests.change_shell import NAME, NAMESPACE, Cluster, cluster, overdue, report_of
 from tests.changes.deployments import KUBE_SCHEDULER
+from tests.shell import hami_bot
 
 pytestmark = pytest.mark.process
 
@@ -183,10 +184,10 @@ def test_what_cannot_be_done_is_told_before_a_yes_is_asked_for(
 
 def test_a_recording_is_refused_before_a_yes_is_asked_for(tmp_path: Path) -> None:
     recording = str(CASES / "hami-2.10" / "recording.tar.gz")
-    done = hami_bot(tmp_path, "verbosity", "5", "for", "10m", "--recording", recording)
+    done = hami_bot("verbosity", "5", "for", "10m", "--recording", recording, folder=tmp_path)
     assert done.returncode == 2
     assert "a recording cannot be changed" in done.stderr
-    reverted = hami_bot(tmp_path, "verbosity", "revert", "--recording", recording)
+    reverted = hami_bot("verbosity", "revert", "--recording", recording, folder=tmp_path)
     assert (reverted.returncode, "Leave out --recording" in reverted.stderr) == (2, True)
 
 
@@ -233,9 +234,11 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 
 def test_a_recording_is_looked_at_and_not_changed(tmp_path: Path) -> None:
     recording = str(CASES / "hami-2.10" / "recording.tar.gz")
-    planned = report_of(hami_bot(tmp_path, "profiling", "on", "--dry-run", "--recording", recording, "-o", "json"))
+    planned = report_of(
+        hami_bot("profiling", "on", "--dry-run", "--recording", recording, "-o", "json", folder=tmp_path)
+    )
     assert planned["change"]["target"]["flag"] == "profiling"
-    done = hami_bot(tmp_path, "verbosity", "5", "--yes", "--recording", recording)
+    done = hami_bot("verbosity", "5", "--yes", "--recording", recording, folder=tmp_path)
     assert done.returncode == 2
     assert "--dry-run" in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -243,7 +246,7 @@ def test_a_recording_is_looked_at_and_not_changed(tmp_path: Path) -> None:
 
 def test_a_dry_run_on_a_recording_prints_no_command_that_would_change_another_cluster(tmp_path: Path) -> None:
     recording = str(CASES / "hami-2.10" / "recording.tar.gz")
-    done = hami_bot(tmp_path, "verbosity", "5", "for", "10m", "--dry-run", "--recording", recording)
+    done = hami_bot("verbosity", "5", "for", "10m", "--dry-run", "--recording", recording, folder=tmp_path)
     assert "this is a recording" in done.stdout
     assert "hami-bot verbosity" not in done.stdout
 

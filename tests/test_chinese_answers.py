@@ -13,7 +13,6 @@ import click
 import pytest
 
 import playbooks
-from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.render.words import cells
 from bot.report import Report
 from bot.report.tables import Sheet
@@ -24,7 +23,7 @@ from handlers.parsing.slack_grammar import build_grammar as slack_grammar
 from handlers.shell_grammar import build_grammar as shell_grammar
 from handlers.shell_output import render
 from tests import cases_support
-from tests.cases_support import CASES, Question, ask_cluster, in_full
+from tests.cases_support import Question, in_full
 from tests.playbooks.world import card, cluster, gpu_node, record, running
 
 _SAME_IN_BOTH = {"GPU", "MiB", "HAMi %", "guide", "n", "numa", "only"}
@@ -34,8 +33,7 @@ _HALF_WIDTH = re.compile(r"[一-鿿][;,:!?]|[;,:] ?[一-鿿]|; ")
 
 
 def chinese(question: Question) -> Report:
-    recording = RecordedCluster.open(CASES / question.version / "recording.tar.gz")
-    return ask_cluster(recording, verb=question.verb, language="zh", **question.values)
+    return question.ask(language="zh")
 
 
 def words(report: Report) -> list[str]:

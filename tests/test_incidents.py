@@ -13,33 +13,17 @@ from bot.report import as_json
 from tests.cases_support import Files, ask_cluster, text_in, write_recording
 from tests.incidents_support import Incident, incidents, recorded_files
 
-NOT_YET = set[str]()
-"""Incidents whose first finding is not right yet; a name leaves the list with the commit that names its cause."""
-
-ALL = incidents()
+each_incident = pytest.mark.parametrize("incident", incidents(), ids=lambda incident: incident.name)
 
 
-def each_incident(*not_yet: str) -> pytest.MarkDecorator:
-    """One test per incident; those that are not right yet must fail."""
-    late = pytest.mark.xfail(strict=True, reason="the cause is not named yet")
-    cases = [
-        pytest.param(incident, id=incident.name, marks=[late] if incident.name in not_yet else []) for incident in ALL
-    ]
-    return pytest.mark.parametrize("incident", cases)
-
-
-@each_incident(*NOT_YET)
-def test_the_cause_comes_first_and_nothing_misleads(incident: Incident) -> None:
-    findings = incident.ask().findings
-    misleading = [finding.code for at, finding in enumerate(findings) if at == 0 or finding.severity != "info"]
-    assert findings[0].code in incident.first
-    assert set(misleading).isdisjoint(incident.wrong)
-
-
-@each_incident()
-def test_the_first_finding_answers_the_person_and_none_says_what_misleads(incident: Incident) -> None:
+@each_incident
+def test_the_cause_comes_first_answers_the_person_and_nothing_misleads(incident: Incident) -> None:
     findings = incident.ask().findings
     first = findings[0]
+    assert first.code in incident.first
+    misleading = {finding.code for finding in findings if finding is first or finding.severity != "info"}
+    assert misleading.isdisjoint(incident.wrong)
+
     steps = [f"{action.label} {action.command}" for action in first.next_actions]
     told = " ".join([first.claim, *steps, *(evidence.quote for evidence in first.evidence)])
     everything = " ".join(
@@ -48,6 +32,10 @@ def test_the_first_finding_answers_the_person_and_none_says_what_misleads(incide
     assert [pattern for pattern in incident.says if not re.search(pattern, told, re.IGNORECASE)] == []
     assert [pattern for pattern in incident.never if re.search(pattern, everything)] == []
     assert [finding.code for finding in findings if finding.severity != "info" and not finding.next_actions] == []
+
+    seen = text_in(recorded_files(incident.name))
+    quotes = [evidence.quote for finding in findings for evidence in finding.evidence]
+    assert [quote for quote in quotes if quote not in seen] == []
 
 
 TELLS_ALL = {
@@ -61,7 +49,7 @@ events of the pod that had the name before."""
 
 
 @pytest.mark.sampled(2)
-@each_incident()
+@each_incident
 def test_without_one_input_the_answer_is_weaker_but_not_wrong(incident: Incident, tmp_path: Path) -> None:
     whole = incident.ask()
     for missing in sorted({name.rpartition("/")[2] for name in recorded_files(incident.name)} - {"meta.json"}):
@@ -74,13 +62,6 @@ def test_without_one_input_the_answer_is_weaker_but_not_wrong(incident: Incident
         if (incident.name, missing) not in TELLS_ALL:
             assert set(told).isdisjoint(incident.wrong), missing
         assert told[0] in incident.first or set(report.gaps) - set(whole.gaps), missing
-
-
-@each_incident()
-def test_every_quote_stands_verbatim_in_the_recording(incident: Incident) -> None:
-    seen = text_in(recorded_files(incident.name))
-    quotes = [evidence.quote for finding in incident.ask().findings for evidence in finding.evidence]
-    assert [quote for quote in quotes if quote not in seen] == []
 
 
 SECRET = "hunter2hunter2"
@@ -107,7 +88,7 @@ def leaking(files: Files) -> Files:
 
 
 @pytest.mark.sampled(8)
-@each_incident()
+@each_incident
 def test_no_answer_shows_a_password_that_another_program_wrote(incident: Incident, tmp_path: Path) -> None:
     there = RecordedCluster.open(write_recording(leaking(recorded_files(incident.name)), tmp_path / "one.tar.gz"))
     verbs = ("why", "pending", "nodes", "gpus", "status") if incident.verb == "why" else ("nodes", "gpus", "status")
@@ -115,7 +96,3 @@ def test_no_answer_shows_a_password_that_another_program_wrote(incident: Inciden
         target = {"pod": incident.pod} if verb == "why" else {}
         report = as_json(ask_cluster(there, verb=verb, **target))
         assert SECRET not in report, (verb, report[max(0, report.find(SECRET) - 300) : report.find(SECRET)])
-
-
-def test_the_incidents_that_are_not_right_yet_exist() -> None:
-    assert {incident.name for incident in ALL} >= NOT_YET

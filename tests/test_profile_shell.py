@@ -5,7 +5,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,18 +16,13 @@ from handlers.profiles.shell import answer, main
 from handlers.profiles.words import ProfileAsked, Study
 from handlers.shell_grammar import build_grammar
 from tests.pprof.cases import PROFILES
+from tests.shell import ROOT, hami_bot, process
 from tests.slack.bot import RECORDING
 
 pytestmark = pytest.mark.process
 
-ROOT = Path(__file__).parents[1]
 CPU = str(PROFILES / "before.cpu.pb.gz")
 AFTER = str(PROFILES / "after.cpu.pb.gz")
-
-
-def hami_bot(*words: str, over: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bot", *words]
-    return subprocess.run(command, cwd=ROOT, env=over, capture_output=True, text=True, encoding="utf-8", check=False)
 
 
 def test_a_table_is_printed_and_nothing_else() -> None:
@@ -58,7 +52,7 @@ def test_an_error_says_what_was_tried_and_what_to_do(words: list[str], code: int
 def test_the_value_of_an_option_is_no_profile_that_the_bot_keeps(option: str, tmp_path: Path) -> None:
     nowhere = {"HAMI_BOT_STORE__URL": f"sqlite:///{tmp_path}/none.db"}
     for study in (["top", option, CPU], ["top", *option.split("=", 1), CPU]):
-        done = hami_bot("profile", *study, over=nowhere)
+        done = hami_bot("profile", *study, env=nowhere)
         assert (done.returncode, done.stderr) == (0, "")
     assert not list(tmp_path.iterdir())
 
@@ -164,7 +158,7 @@ def test_questions_about_files_that_make_no_sense_are_refused(words: list[str], 
 @pytest.mark.parametrize("out", ["", "my folder"])
 def test_every_command_that_a_taken_profile_comes_with_can_be_run_as_it_stands(tmp_path: Path, out: str) -> None:
     options = ["--recording", str(RECORDING), *(["--out", str(tmp_path / out)] if out else [])]
-    done = hami_bot("profile", "cpu", *options, over={"TMPDIR": str(tmp_path)})
+    done = process("profile", "cpu", *options, env={"TMPDIR": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     commands = {tuple(shlex.split(line)) for line in re.findall(r"^ +(hami-bot .*)", done.stdout, re.MULTILINE)}
     assert {words[2] for words in commands} == {"top", "list", "allocs"}

@@ -34,11 +34,11 @@ from sandbox.apiserver import ApiServer, Rule
 from sandbox.apiserver.access import Access
 from tests.cases_support import CASES, VERSIONS, questions, scenarios
 from tests.change_shell import Cluster, cluster, overdue
-from tests.changes.test_spellings import REAL, namespace_of_our_own, send_as_it_is
 from tests.chart import BOT, CHANGING, DEAD_MAN, NAMESPACE, PROXYING, Manifest, granted, manifests
 from tests.cluster_rights import OWNERS, Noting
 from tests.incidents_support import INCIDENTS, Incident, incidents, open_incident
 from tests.playbooks.dra_support import claiming, queued
+from tests.real_cluster import REAL, namespace_of_our_own, send_as_it_is
 
 pytestmark = pytest.mark.few(5)
 READING = {"podsProxy": {"enabled": True}}

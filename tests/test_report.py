@@ -5,7 +5,7 @@ import pytest
 
 from bot.report import Report, as_json, in_words, one_line
 from bot.texts import LANGUAGES, Texts
-from tests.cases_support import CASES, Question, ask, questions, scenarios
+from tests.cases_support import Question, questions, scenarios
 
 QUESTIONS = [*(scenario.question for scenario in scenarios()), *questions()]
 
@@ -13,8 +13,7 @@ QUESTIONS = [*(scenario.question for scenario in scenarios()), *questions()]
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("asked", QUESTIONS, ids=lambda asked: f"{asked.version} {asked.verb} {asked.name}")
 def test_an_answer_kept_in_english_is_shown_in_chinese_without_reading_the_cluster_again(asked: Question) -> None:
-    recording = CASES / asked.version / "recording.tar.gz"
-    english, chinese = (ask(recording, verb=asked.verb, language=language, **asked.values) for language in LANGUAGES)
+    english, chinese = (asked.ask(language=language) for language in LANGUAGES)
     kept = msgspec.json.decode(as_json(english), type=Report)
     shown = in_words(kept, Texts("zh"))
     assert (shown.verdict, shown.findings, shown.gaps) == (chinese.verdict, chinese.findings, chinese.gaps)

@@ -14,7 +14,7 @@ import pytest
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from sandbox.apiserver import Fault
 from tests.cases_support import ask
-from tests.shell import POD, RECORDING, ROOT, hami_bot, served
+from tests.shell import POD, RECORDING, ROOT, hami_bot, process, served
 
 pytestmark = pytest.mark.process
 
@@ -41,7 +41,7 @@ def test_json_is_the_report_of_the_playbook() -> None:
 @pytest.mark.parametrize("env", [{"TZ": "Asia/Shanghai"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}, {"PYTHONHASHSEED": "7"}])
 def test_the_same_recording_gives_the_same_bytes_whatever_zone_locale_or_hash_seed(env: dict[str, str]) -> None:
     words = ("why", "ml/s06-wrong-gputype", "--recording", RECORDING, "-o", "json", "--lang", "zh")
-    assert hami_bot(*words, env=env).stdout == hami_bot(*words, env={"TZ": "America/Los_Angeles"}).stdout
+    assert process(*words, env=env).stdout == process(*words, env={"TZ": "America/Los_Angeles"}).stdout
 
 
 def test_options_may_stand_before_the_verb() -> None:

@@ -103,6 +103,7 @@ def memory_of(pid: int, what: str) -> int:
 # ------------------------------------------------------------------------------------------------- the running bot
 
 
+@pytest.mark.process
 async def test_the_probes_answer_while_300_connections_are_slow_and_100_bodies_half_sent(tmp_path: Path) -> None:
     async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
         told = environment(tmp_path, slack, slack__mode="http", slack__signing_secret=slack.signing_secret)

@@ -7,15 +7,12 @@ cluster of HAMI_BOT_TEST_KUBECONFIG, if it is set, with a look-alike Deployment 
 import asyncio
 import copy
 import json
-import os
-import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import aiohttp
 import pytest
 
 from bot.changes.changer import Changer
@@ -25,7 +22,6 @@ from bot.changes.plan import Plan, Raise, unfinished_rollout
 from bot.errors import BotError
 from bot.hami.version import Version
 from bot.kube.client.connect import open_writer
-from bot.kube.client.requests import ApiRequest
 from bot.kube.client.responses import ServerClock
 from bot.kube.client.writer import Writer
 from bot.store import open_store
@@ -37,13 +33,13 @@ from tests.cases_support import VERSIONS, files_of
 from tests.changes.deployments import EVERY, EXTENDER, KUBE_SCHEDULER, NOW, but, new_value, wants
 from tests.changes.memory import Cluster, MemoryJournal, Replica
 from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When
+from tests.real_cluster import REAL, namespace_of_our_own, send_as_it_is
 from tests.stores import new_store
 
 AT_ONCE = Timing(ready_s=0, gone_s=0, lease_s=0)
 SPELLINGS = ["-v=4", "--v=4", "-v 4", "--v 4", "-v4", "-v=1 --debug --v=4", ""]
 LEVEL = wants(VERBOSITY, "6", EXTENDER, 600, "U1", "a pod hangs")
 SCHEDULER = ("hami-system", "hami-scheduler")
-REAL = os.environ.get("HAMI_BOT_TEST_KUBECONFIG", "")  # noqa: TID251  # a test's own
 
 
 async def raised_and_reverted(writer: Writer, where: tuple[str, str], wanted: Raise, version: Version) -> None:
@@ -387,26 +383,6 @@ async def test_over_real_sockets_what_may_not_be_set_leaves_nothing_behind(tmp_p
 
 
 # -------------------------------------------------------------------------------------------------- a real cluster
-
-
-@asynccontextmanager
-async def namespace_of_our_own(writer: Writer) -> AsyncGenerator[str]:
-    """Made for the test, and removed with all that is in it."""
-    name = f"hami-bot-test-{uuid.uuid4().hex[:8]}"
-    meta = {"metadata": {"name": name}}
-    await send_as_it_is(writer, "POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", **meta})
-    try:
-        yield name
-    finally:
-        await send_as_it_is(writer, "DELETE", f"/api/v1/namespaces/{name}")
-
-
-async def send_as_it_is(writer: Writer, method: str, path: str, content: dict[str, Any] | None = None) -> None:
-    """By the bot's own credentials; the bot itself can neither create nor delete anything."""
-    request = ApiRequest(method.lower(), "", path, method=method, content=content)
-    link = writer._link  # no other way in
-    async with await link.send(request, aiohttp.ClientTimeout(total=30)) as answer:
-        assert answer.status < 300, await answer.text()
 
 
 @pytest.mark.skipif(not REAL, reason="HAMI_BOT_TEST_KUBECONFIG names no real cluster")

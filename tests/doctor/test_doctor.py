@@ -20,10 +20,10 @@ from handlers.doctor.clusters import needed, spelled
 from handlers.doctor.links import Link, has_failed, in_words
 from sandbox.apiserver import Rule
 from sandbox.slack import App, Seed
+from tests.cases_support import newer_recording
 from tests.chart import BOT, NAMESPACE, PROXYING, granted, manifests
 from tests.doctor.support import World, a_world, in_a_world
 from tests.incidents_support import INCIDENTS
-from tests.playbooks.test_newer_hami import newer_recording
 
 HAMI = "hami-system"
 

@@ -121,6 +121,7 @@ PIECES = (
 )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("piece", PIECES.split(", "))
 def test_no_message_makes_reading_grow_faster_than_itself(piece: str) -> None:
     for before in ("", "why x", "why ", "为什么 ", "verbosity 5 ", "kubectl "):

@@ -23,11 +23,11 @@ from handlers.oncall.digests import AT_ONCE as TOGETHER
 from handlers.oncall.digests import AddDigest, Digests, Stop, read_digest
 from handlers.oncall.setup import oncall_desk
 from playbooks.playbook import Sources
+from tests.cases_support import newer_recording
 from tests.changes.records import OF_SCHEDULER
 from tests.changes.rig import Killed, Steps, When, killed_at_each
 from tests.oncall.rig import Rig, a_rig, on_rig, text, with_rig
 from tests.oncall.scenes import busy_cluster
-from tests.playbooks.test_newer_hami import newer_recording
 from tests.scenes import as_test
 from tests.slack.outbox_support import ONCALL
 from tests.stores import NewDatabase

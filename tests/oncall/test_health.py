@@ -81,7 +81,7 @@ class World:
             return answer.status
 
     def sql(self, *statements: str) -> None:
-        with contextlib.closing(sqlite3.connect(self.folder / "bot.db", timeout=5)) as store, store:
+        with contextlib.closing(sqlite3.connect(self.folder / "bot.db", timeout=60)) as store, store:
             for statement in statements:
                 store.execute(statement)
 

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import aiohttp
+import pytest
 from aiohttp import web
 
 from bot.endpoint import ALERTS_PATH
@@ -81,6 +82,7 @@ async def turn(rig: Rig, keeper: Keeper, seconds: float) -> None:
     await rig.bot.clock.advance(seconds)
 
 
+@pytest.mark.few(0)  # a thousand alerts: left to `make test-all`
 @on_rig(a_cluster, new=True)
 async def test_after_ten_minutes_without_slack_in_a_storm_everything_comes_by_severity_and_once(rig: Rig) -> None:
     ends = rig.now + OUTAGE_S

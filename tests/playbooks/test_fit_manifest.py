@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from bot.errors import UsageError
 from bot.report import Report
@@ -15,9 +16,9 @@ from handlers.shell_output import asked_there
 from playbooks.fit.manifest import Manifest
 from playbooks.fit.tables import RoleRow
 from tests.playbooks.tables import table
-from tests.playbooks.test_manifest import MANIFESTS
 from tests.playbooks.world import Object, answer, cause, cluster, codes, gpu, gpu_node, pod, record, running
 
+MANIFESTS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "inputs/fit.yaml").read_text())
 TERM = [{"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "kubernetes.io/hostname"}]
 REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": TERM}
 PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": TERM[0]}]}

@@ -10,7 +10,7 @@ import pytest
 
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import NEWER_HAMI
-from tests.cases_support import CASES, Files, ask, ask_cluster, edited
+from tests.cases_support import CASES, ask, ask_cluster, newer_recording
 from tests.playbooks.status_support import CONFIG, configured, healthy
 from tests.playbooks.world import answer, cluster, codes, gpu_node, none_of, pod, record, refused
 from tests.playbooks.world import ask as asked_of_hami
@@ -22,14 +22,6 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "fit": {"cards": "1"},
     **{verb: {} for verb in ("status", "pending", "nodes", "gpus", "tune", "digest", "quota", "latency")},
 }
-
-
-def newer_recording(folder: Path) -> Path:
-    def edit(files: Files) -> None:
-        for name, data in files.items():
-            files[name] = data.replace(b"hami:v2.10.0", b"hami:v2.11.0") if name.startswith("objects/") else data
-
-    return edited("hami-2.10", folder / "newer.tar.gz", edit)
 
 
 def newer(folder: Path) -> RecordedCluster:

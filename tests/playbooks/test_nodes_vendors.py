@@ -410,6 +410,7 @@ def renamed(node: Any, suffix: str) -> Any:
     return node
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("world", "probe"), WORLDS.items(), ids=WORLDS)
 def test_a_node_that_is_like_another_has_the_faults_that_it_has_alone(world: str, probe: str, tmp_path: Path) -> None:
     cluster = RecordedCluster.open(with_copies(recording(world, probe, tmp_path)[0]))

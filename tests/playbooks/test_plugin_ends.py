@@ -124,6 +124,7 @@ def test_a_plugin_that_was_told_to_end_then_did_not_crash(tmp_path: Path) -> Non
     assert codes(why(tmp_path, *behind(20, said=CLOSED, device=again(143)))) == ["allocate-failed"]
 
 
+@pytest.mark.sampled(0)  # four megabytes of log: left to `make test-all`
 def test_a_cause_behind_more_long_lines_than_may_be_read_is_found(tmp_path: Path) -> None:
     report = why(tmp_path, *dead(), log=f"{LONG * 4_000}{NO_NVML}\n")
     assert NO_NVML in quotes(report)

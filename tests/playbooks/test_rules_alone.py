@@ -46,7 +46,7 @@ from playbooks.scenes.quota import QuotaScene
 from playbooks.scenes.waiting_pod import PodScene
 from playbooks.tune.playbook import TUNE
 from playbooks.tune.scene import Throttled, TuneScene
-from tests.cases_support import CASES, scenarios
+from tests.cases_support import CASES, opened, scenarios
 from tests.incidents_support import incidents, open_incident
 from tests.tune.support import cases, open_case
 
@@ -59,13 +59,7 @@ NO_INSTALL = InstallSeen(
     presence="unknown",
 )
 ASKED: Mapping[str, Callable[[], tuple[RecordedCluster, str]]] = {
-    **{
-        f"{case.version} {case.pod}": lambda case=case: (
-            RecordedCluster.open(CASES / case.version / "recording.tar.gz"),
-            case.pod,
-        )
-        for case in scenarios()
-    },
+    **{f"{case.version} {case.pod}": lambda case=case: (opened(case.version), case.pod) for case in scenarios()},
     **{
         incident.name: lambda incident=incident: (open_incident(incident.name), incident.pod)
         for incident in incidents()
@@ -75,8 +69,9 @@ ASKED: Mapping[str, Callable[[], tuple[RecordedCluster, str]]] = {
 AnyScene = PodScene | PlacedScene | AbsentScene
 TABLES: Mapping[type, tuple[Stage[Any], ...]] = {PodScene: WAITING, PlacedScene: PLACED, AbsentScene: ABSENT}
 
+RECORDED = sorted(path.parent.name for path in CASES.glob("*/recording.tar.gz"))
 CLUSTERS: Mapping[str, Callable[[], RecordedCluster]] = {
-    **{path.parent.name: lambda path=path: RecordedCluster.open(path) for path in CASES.glob("*/recording.tar.gz")},
+    **{name: lambda name=name: opened(name) for name in RECORDED},
     **{incident.name: lambda incident=incident: open_incident(incident.name) for incident in incidents()},
 }
 
@@ -261,7 +256,7 @@ WITHOUT: Mapping[type, Mapping[str, Callable[[Any], AnyScene]]] = {
 }
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", ASKED)
 def test_a_rule_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(name: str) -> None:
     cluster, pod = ASKED[name]()
@@ -270,7 +265,7 @@ def test_a_rule_tells_what_it_declares_and_concludes_nothing_from_what_was_not_r
     speak_alone(TABLES[type(scene)], scene, WITHOUT[type(scene)])
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("verb", OF_CLUSTERS)
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_a_rule_about_a_cluster_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(
@@ -282,7 +277,7 @@ def test_a_rule_about_a_cluster_tells_what_it_declares_and_concludes_nothing_fro
     speak_alone(table, scene, without)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("cards", ["1", "2x16Gi", "64x50%"])
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_a_rule_about_cards_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(
@@ -293,7 +288,7 @@ def test_a_rule_about_cards_tells_what_it_declares_and_concludes_nothing_from_wh
     speak_alone(FIT, scene, FIT_WITHOUT)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", [case.name for case in cases()])
 def test_advice_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(name: str) -> None:
     cluster, tune = open_case(name), find("tune")
@@ -301,7 +296,7 @@ def test_advice_tells_what_it_declares_and_concludes_nothing_from_what_was_not_r
     speak_alone(TUNE, scene, TUNE_WITHOUT)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", ASKED)
 def test_a_rule_about_logs_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(name: str) -> None:
     cluster, pod = ASKED[name]()

@@ -126,7 +126,7 @@ class World:
     def _rows(self, statement: str) -> list[dict[str, Any]]:
         import sqlite3
 
-        connection = sqlite3.connect(self.folder / "bot.db", timeout=5)
+        connection = sqlite3.connect(self.folder / "bot.db", timeout=60)
         connection.row_factory = sqlite3.Row
         try:
             rows = [dict(row) for row in connection.execute(statement).fetchall()]

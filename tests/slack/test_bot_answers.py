@@ -127,7 +127,7 @@ async def test_after_a_restart_few_of_the_old_questions_are_begun_at_once(tmp_pa
 
 
 def begun_again(folder: Path) -> int:
-    with contextlib.closing(sqlite3.connect(folder / "bot.db", timeout=5)) as store:
+    with contextlib.closing(sqlite3.connect(folder / "bot.db", timeout=60)) as store:
         return store.execute("SELECT count(*) FROM seen WHERE owner != '' AND payload LIKE '%question-%'").fetchone()[0]
 
 
@@ -198,7 +198,7 @@ async def test_a_cluster_that_hangs_while_it_is_opened_holds_up_no_other(tmp_pat
     async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
         clusters = {"far": ClusterSettings(), "near": ClusterSettings()}
         wanted = settings(slack, tmp_path).model_copy(update={"clusters": clusters})
-        async with running(wanted, wanted.slack, opener, structs.replace(PATIENT, answer_s=3)):
+        async with running(wanted, wanted.slack, opener, structs.replace(PATIENT, answer_s=8)):
             await slack.command("ada", "gpu-oncall", f"why {POD} --cluster far")
             await hanging.wait()
             await slack.command("grace", "gpu-oncall", f"why {POD} --cluster near")
@@ -239,7 +239,7 @@ async def test_post_to_channel_works_where_the_bot_is_no_member(here: Here, *, m
 async def test_a_receipt_that_cannot_be_given_does_not_hold_up_the_answer(here: Here, *, kind: str) -> None:
     here.slack.faults.append(Fault(kind, where="^api/reactions", times=None, retry_after="60"))
     asked = await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
-    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts, seconds=8)
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts, seconds=50)
     here.slack.faults.clear()
 
 

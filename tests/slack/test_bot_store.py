@@ -19,7 +19,7 @@ from tests.slack.surfaces import text_of
 
 
 def sql(folder: Path, *statements: str) -> None:
-    with contextlib.closing(sqlite3.connect(folder / "bot.db", timeout=5)) as store, store:
+    with contextlib.closing(sqlite3.connect(folder / "bot.db", timeout=60)) as store, store:
         for statement in statements:
             store.execute(statement)
 

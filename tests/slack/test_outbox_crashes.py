@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from sandbox.slack import Fault, SlackServer, VirtualClock
-from tests.sampling import Sample
 from tests.slack.outbox_process import FILES
 from tests.slack.outbox_support import ONCALL, START, Bot, a_bot, an_outbox, drain, line, seed, shared, texts
 from tests.stores import NewDatabase
 
-pytestmark = pytest.mark.few(1)
+pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
 FAR_AWAY = 10_000
@@ -79,17 +78,15 @@ def assert_paced(bot: Bot) -> None:
     assert all(later - earlier >= 1.0 for earlier, later in itertools.pairwise(times)), times
 
 
-@pytest.mark.sampled(1)
 async def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_said_twice(
-    new_database: NewDatabase, sample: Sample
+    new_database: NewDatabase,
 ) -> None:
     async with some_lives() as lives:
-        for moment in sample(range(1, MOMENTS + 1), 5):
+        for moment in range(1, MOMENTS + 1):
             assert await a_life_and_what_follows(lives, new_database(), moment) == "killed"
         assert await a_life_and_what_follows(lives, new_database(), MOMENTS + 1) == "finished"
 
 
-@pytest.mark.sampled(0)
 async def test_killed_while_it_looks_what_became_of_a_message(new_database: NewDatabase):
     async with some_lives() as lives:
         ends: list[str] = []

@@ -141,24 +141,18 @@ def test_without_a_prometheus_that_is_a_gap_of_each_day(prometheus: Prometheus |
 
 @pytest.mark.process
 @pytest.mark.parametrize("recorded", ["range.om.gz", "range-exported-labels.om.gz"])
-def test_a_real_prometheus_has_the_average_of_every_share_with_a_whole_day(recorded: str, tmp_path: Path) -> None:
-    with prometheus_of_the_week(recorded, tmp_path) as url:
-        client = PrometheusClient(Address(url))
-        gap, whole = (asyncio.run(gather_day(client, date(2026, 11, day), WEEK_ENDS)) for day in (17, 20))
-    assert (len(gap.used), len(whole.used)) == (11, 12)
-    (ocr,) = (one.value for of, one in whole.used.items() if (of.namespace, of.pod) == ("vision", "ocr-5"))
-    assert 8 * GIB < ocr < 20 * GIB
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("recorded", ["range.om.gz", "range-exported-labels.om.gz"])
-def test_a_real_prometheus_has_the_average_of_every_share_with_a_whole_day_above_the_least_request(
+def test_a_real_prometheus_has_the_average_of_every_share_with_a_whole_day_and_who_exceeds_the_least_request(
     recorded: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(past_days, "CORE_NAMES", (USED,))  # the recorded week has cores at one moment alone
     held = [Holding("nlp", name, name, "n", True, {"GPU-a": Share(1, 1024, 30)}) for name in ("a", "b")]
     with prometheus_of_the_week(recorded, tmp_path) as url:
-        seen = asyncio.run(past_days.gather_cores(PrometheusClient(Address(url)), held, WEEK_ENDS))
+        client = PrometheusClient(Address(url))
+        gap, whole = (asyncio.run(gather_day(client, date(2026, 11, day), WEEK_ENDS)) for day in (17, 20))
+        seen = asyncio.run(past_days.gather_cores(client, held, WEEK_ENDS))
+    assert (len(gap.used), len(whole.used)) == (11, 12)
+    (ocr,) = (one.value for of, one in whole.used.items() if (of.namespace, of.pod) == ("vision", "ocr-5"))
+    assert 8 * GIB < ocr < 20 * GIB
     assert (seen.gap, seen.limited, seen.known, len(seen.above)) == (None, 2, 12, 12)
     assert ("vision", "ocr-5") in {(use.of.namespace, use.of.pod) for use in seen.above}
 

@@ -1,6 +1,5 @@
 """With a week in a real Prometheus, memory scaling is advised by pool; without one it cannot be told."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import pytest
 
 from bot.hami.metrics.exposition import Sample
 from bot.prometheus.client import Address, PrometheusClient
-from bot.report import Report
 from tests.prometheus.server import prometheus_of_the_week, prometheus_that_scrapes
 from tests.tune.support import cases, open_case, rows_of
 
@@ -17,39 +15,29 @@ pytestmark = pytest.mark.process
 (IDLE_MEMORY,) = (case for case in cases() if case.name == "idle-memory")
 
 
-@pytest.fixture(
-    scope="module",
-    params=[("range.om.gz", ""), ("range-exported-labels.om.gz", ""), ("range.om.gz", "hami-system")],
+@pytest.mark.parametrize(
+    ("recorded", "target"),
+    [("range.om.gz", ""), ("range-exported-labels.om.gz", ""), ("range.om.gz", "hami-system")],
     ids=["as exported", "all labels set anew", "the namespace alone set anew"],
 )
-def answer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
-    folder: Path = tmp_path_factory.mktemp("week")
-    recorded, target = request.param
-    with prometheus_of_the_week(recorded, folder, target=target) as url:
-        yield IDLE_MEMORY.ask(PrometheusClient(Address(url)))
+def test_a_pool_may_promise_what_its_week_left_free_and_every_peak_proves_it(
+    recorded: str, target: str, tmp_path: Path
+) -> None:
+    """One that uses half of what it asks for twice as much, one that uses nearly all no more."""
+    with prometheus_of_the_week(recorded, tmp_path, target=target) as url:
+        answer = IDLE_MEMORY.ask(PrometheusClient(Address(url)))
+    scaling = {row.object: row for row in rows_of(answer) if row.topic == "memory-scaling"}
+    (half,) = (row for of, row in scaling.items() if "pool=a100" in of)
+    assert (half.direction, half.current) == ("raise", "1")
+    assert float(half.recommended) <= 2.0
+    assert [number for number in ("262,144 MiB", "115,124 MiB", "2.05") if number not in half.why] == []
+    (most,) = (row for of, row in scaling.items() if "pool=t4" in of)
+    assert most.direction == "refuse"
+    assert "25,600 MiB / 24,658 MiB x 0.9 = 0.93" in most.why
 
-
-def test_a_pool_that_uses_half_of_what_it_asks_for_may_promise_twice_as_much(answer: Report) -> None:
-    (row,) = (row for row in rows_of(answer) if row.topic == "memory-scaling" and "pool=a100" in row.object)
-    assert (row.direction, row.current) == ("raise", "1")
-    assert float(row.recommended) <= 2.0
-    assert "262,144 MiB" in row.why
-    assert "115,124 MiB" in row.why
-    assert "2.05" in row.why
-
-
-def test_a_pool_that_uses_nearly_all_must_not_promise_more(answer: Report) -> None:
-    (row,) = (row for row in rows_of(answer) if row.topic == "memory-scaling" and "pool=t4" in row.object)
-    assert row.direction == "refuse"
-    assert "25,600 MiB / 24,658 MiB x 0.9 = 0.93" in row.why
-
-
-def test_nothing_is_missing(answer: Report) -> None:
     assert [gap.source for gap in answer.gaps if gap.source == "Prometheus"] == []
     assert "monitor-gap" not in [row.topic for row in rows_of(answer)]
 
-
-def test_the_proof_of_a_ratio_is_every_peak_and_every_request(answer: Report) -> None:
     (found,) = (finding for finding in answer.findings if "2.05" in finding.claim)
     peaks = [proof for proof in found.evidence if proof.source == "metrics"]
     assert len(peaks) == 8
