@@ -15,7 +15,8 @@ from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report, Scope, as_json
 from bot.slack.render.report import render_report
 from bot.texts import LANGUAGES, Texts, in_english
-from playbooks.playbook import Sources, find, load
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources, load
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.slack.validate import validate_blocks
 from tests.cases_support import (

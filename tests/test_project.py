@@ -5,7 +5,9 @@ import itertools
 import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import grimp
 import pytest
@@ -16,7 +18,7 @@ from packaging.utils import canonicalize_name
 from playbooks.playbook import load
 from sandbox.demo import POD, RECORDING
 from tests import update_docs
-from tests.project import LOCKS, PROJECT, ROOT, committed_files
+from tests.project import LOCKS, PROJECT, ROOT, committed_files, tree_of
 
 pytestmark = pytest.mark.source
 
@@ -30,6 +32,7 @@ DIRECT = {
     "requirements-release.lock": PROJECT["dependency-groups"]["release"],
 }
 PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[\w.]+)(?P<marker> ; [^\\]+)? \\")
+Node = TypeVar("Node", bound=ast.stmt | ast.expr)
 HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
 
 
@@ -50,14 +53,31 @@ def test_the_import_contract_of_playbooks_names_every_verb() -> None:
     assert update_docs.project() == update_docs.PROJECT.read_text(encoding="utf-8"), "run python -m tests.update_docs"
 
 
-def test_a_class_name_means_one_thing_but_for_the_two_that_every_playbook_has() -> None:
-    modules: dict[str, list[str]] = {}
+def ours(wanted: type[Node]) -> Iterator[tuple[str, Node]]:
+    """The places, `FILE:LINE`, and nodes of one type in the product's code."""
     for path in itertools.chain(*((ROOT / folder).rglob("*.py") for folder in ("bot", "handlers", "playbooks"))):
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, ast.ClassDef):
-                modules.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
-    several = {name: found for name, found in modules.items() if len(found) > 1}
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, wanted):
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", node
+
+
+def test_a_class_name_means_one_thing_but_for_the_two_that_every_playbook_has() -> None:
+    places: dict[str, list[str]] = {}
+    for place, node in ours(ast.ClassDef):
+        places.setdefault(node.name, []).append(place)
+    several = {name: found for name, found in places.items() if len(found) > 1}
     assert several.keys() <= {"Request", "Snapshot"}, several
+
+
+def test_a_record_of_more_than_six_fields_is_a_struct_whose_fields_have_no_places() -> None:
+    tuples = ((place, node) for place, node in ours(ast.ClassDef) if "NamedTuple" in map(ast.unparse, node.bases))
+    assert [place for place, node in tuples if sum(isinstance(line, ast.AnnAssign) for line in node.body) > 6] == []
+
+
+def test_a_call_names_its_arguments_where_there_are_more_than_six() -> None:
+    """The words of a kubectl command and the columns of a table of the store are one argument each."""
+    many = ((place, ast.unparse(node.func)) for place, node in ours(ast.Call) if len(node.args) > 6)
+    assert [place for place, called in many if called not in ("kubectl", "quotes.kubectl", "Table")] == []
 
 
 @pytest.mark.parametrize("lock", LOCKS)

@@ -110,6 +110,7 @@ NVIDIAS_SOFTWARE = (
     "playbooks/rules/common/findings.py",
     "playbooks/rules/nodes/gpu_faults.py",
     "playbooks/rules/nodes/plugin_faults.py",
+    "playbooks/rules/placed/container_faults.py",
     "playbooks/rules/placed/container_log_faults.py",
     "playbooks/rules/placed/hami_core.py",
     "playbooks/rules/waiting/refused_requests.py",

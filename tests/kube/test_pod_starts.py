@@ -26,7 +26,7 @@ def gpu_pod(name: str, phase: str, uid: str = "1", **more: Any) -> dict[str, Any
 def starts(cluster: str) -> tuple[int, float]:
     """How many were counted, and the sum of their seconds."""
     found = [
-        (counts[-1], total) for labels, counts, total in process_counters.POD_STARTS.told() if labels == (cluster,)
+        (counts[-1], total) for labels, counts, total in process_counters.POD_STARTS.cumulated() if labels == (cluster,)
     ]
     return found[0] if found else (0, 0.0)
 

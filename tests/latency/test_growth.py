@@ -173,7 +173,7 @@ async def test_metrics_are_what_grep_counts_and_a_second_look_counts_nothing_twi
     calls = SchedulerCalls()
     for path in paths:
         await calls.look(cluster, Sources(RecordedCluster.open(path)), asyncio.Lock())
-    told = {labels: (counts, total) for labels, counts, total in process_counters.SCHEDULER_CALLS.told()}
+    told = {labels: (counts, total) for labels, counts, total in process_counters.SCHEDULER_CALLS.cumulated()}
     filters, took = told[cluster, "filter"]
     expected = [call.seconds for call in calls_in(text) if call.verb == "filter"]
     assert filters[-1] == text.count('"Starting schedule filter process"') == len(expected)

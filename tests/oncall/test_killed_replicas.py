@@ -34,7 +34,7 @@ from tests.oncall.scenes import busy_cluster
 from tests.sampling import Sample
 from tests.stores import NewDatabase, blocked
 
-KILLS = 6
+KILLS = 20
 """Each of three deeds, by each of both replicas."""
 WITHIN_S, DIGEST_WITHIN_S = 15.0, 30.0
 DEEDS = {"ack": "acknowledged", "take": "taken", "close": "closed"}

@@ -65,7 +65,7 @@ def test_what_is_not_watched_any_more_is_not_told(new_database: NewDatabase, tmp
         await watch(rig)
         assert "ml/wl" in await watch(rig, "")
         assert "no more of ml/wl" in await watch(rig, "wl", "unwatch")
-        assert "watch no such pod" in await watch(rig, "")
+        assert "watch no pod" in await watch(rig, "")
         rig.recording = world(tmp_path / "after")
         assert await look(rig, 3) == []
 
@@ -89,6 +89,6 @@ def test_a_cluster_that_cannot_be_read_ends_no_watch(new_database: NewDatabase, 
 def test_a_pod_that_does_not_wait_is_answered_and_not_watched(new_database: NewDatabase, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         assert "does not wait" in await watch(rig)
-        assert "watch no such pod" in await watch(rig, "")
+        assert "watch no pod" in await watch(rig, "")
 
     with_rig(new_database(), world(tmp_path / "before", running("wl", "gpu-1", ("GPU-1", 1000, 0))), scene)
