@@ -120,7 +120,7 @@ class _TerminalPage(NamedTuple):
         """The verdict, what to do, two quotes, a line for each other finding, and what could not be read."""
         sections, used = list[list[_Line]](), 0
         cause, *others = report.findings or (None,)
-        doubt = CONFIDENCES["suspected"] if cause and cause.confidence == "suspected" else ""
+        doubt = Text("render.doubt") if cause and cause.confidence == "suspected" else ""
         seen = Text("render.glance", about=together(about(report), doubt, by=", "), moment=seen_at(report))
         steps = cause.next_actions if cause else ()
         for most_steps, quotes, lines, most_others in _ROOMS:

@@ -1,12 +1,16 @@
 """What the steps of an answer say: who and what has to change, from which value to which, and whether it is a look."""
 
+import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.render.markdown import markdown
@@ -180,8 +184,8 @@ def test_init_containers_that_add_up_are_told_their_sum_the_gpu_s_size_and_what_
         cause(report)
         .next_actions[0]
         .label.startswith(
-            "In Pod ml/wl, set limits nvidia.com/gpumem of step0, step1 to at most 8192 (now 10000, 10000): "
-            "together they ask for 20,000 MiB, and a GPU has 16,384 MiB"
+            "In Pod ml/wl, set limits nvidia.com/gpumem of step0, step1 to at most 8192 (now 10000, 10000), "
+            "2 to a GPU of 16,384 MiB"
         )
     )
 
@@ -199,6 +203,30 @@ def blind(folder: Path, of_plugin: str, **fields: Any) -> Report:
     beside = plugin_pod("gpu-1")
     beside["spec"]["runtimeClassName"] = of_plugin
     return inside_support.asked(folder, one, beside, last=NO_GPU)
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="there is no kubectl to run the command")
+def test_the_command_that_creates_a_pod_anew_changes_what_its_step_says_and_nothing_else(tmp_path: Path) -> None:
+    asking = pod(limits=gpu(memory=20_000), said=FULL, nodeSelector={"pool": "t4", "zone": "a"})
+    small = gpu_node(labels={"pool": "t4", "zone": "a"})
+    large = gpu_node("gpu-2", card("GPU-2", memory=40_000), labels={"zone": "a"})
+    steps = [step for step in cause(ask(tmp_path, cluster(asking, small, large))).next_actions if step.changes_cluster]
+    made = []
+    for step in steps:
+        read, change, replaced = step.command.split(" | ")
+        assert (read, replaced) == ("kubectl -n ml get pod wl -o yaml", "kubectl replace --force -f -")
+        done = subprocess.run(
+            change,
+            shell=True,
+            check=True,
+            capture_output=True,
+            input=json.dumps(asking | {"apiVersion": "v1"}).encode(),
+        )
+        made.append(yaml.safe_load(done.stdout)["spec"])
+    assert [one["nodeSelector"] for one in made] == [{"zone": "a"}, {"pool": "t4", "zone": "a"}]
+    limits = [one["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"] for one in made]
+    assert [*map(str, limits)] == ["20000", "16384"]
 
 
 def test_a_gpu_that_the_pod_s_own_environment_hides_is_told_with_the_variable(tmp_path: Path) -> None:

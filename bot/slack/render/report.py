@@ -16,7 +16,6 @@ from bot.pprof.findings import short_name, top_table
 from bot.pprof.top import TopRow
 from bot.render.overview import brief, steps_shown
 from bot.render.words import (
-    CONFIDENCES,
     MARKS,
     SEVERITIES,
     about,
@@ -162,7 +161,7 @@ def _head(report: Report, cause: Finding | None, room: Room, pieces_of: Callable
     title = room.say.words(
         Text("slack.verdict", mark=MARKS[level], severity=made(heading, SEVERITIES[level]), verdict=verdict)
     )
-    doubt = CONFIDENCES["suspected"] if cause is not None and cause.confidence == "suspected" else ""
+    doubt = Text("render.doubt") if cause is not None and cause.confidence == "suspected" else ""
     facts = [(Text("render.about"), room.text(together(about(report), doubt, by=", "), _NAME))]
     if cause is not None:
         if cause is not report.told_by or report.verdict.endswith("…"):

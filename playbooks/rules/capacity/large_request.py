@@ -97,8 +97,8 @@ def _added_up(scene: PodScene, code: Code) -> Part | None:
     if each := _each(scene, size):
         now = listed(f"{container.memory_mib // scene.gpus.memory_factor}" for container in asking)
         names = prose.names([container.container for container in asking])
-        each //= scene.gpus.memory_factor
-        less = Text("large.each", **values, **owner, containers=names, resource=scene.gpus.memory, each=each, now=now)
+        fewer = {"share": size // each, "each": each // scene.gpus.memory_factor, "now": now}
+        less = Text("large.each", **values, **owner, **fewer, containers=names, resource=scene.gpus.memory)
         steps.append(edit(scene.pod, less))
     if not inits or scene.version is None or scene.version >= _LARGEST_INIT:
         return Part(Text("large.several", **values), [], steps)

@@ -103,8 +103,9 @@ def _group(pod: Pod | Holder, kind: str) -> str:
 def edit(pod: Pod, label: Text, verb: tuple[str, ...] = ("edit",), *rest: str) -> NextAction:
     """The step that changes the pod's owner, and with it the pod: `kubectl VERB deployment/web REST`.
 
-    A pending pod without an owner is replaced. Other owners, and a pod that has its node, are created again by whoever
-    has the manifest (the pod as read would go to its node without a scheduler): the command only shows them.
+    A pending pod without an owner is replaced, in an editor if `verb` is `edit`. Other owners, and a pod that has its
+    node, are created again by whoever has the manifest (the pod as read would go to its node without a scheduler): the
+    command only shows them.
     """
     kind, name = _edited(pod)
     target = ".".join(filter(None, (kind.lower(), _group(pod, kind)))), name
@@ -113,8 +114,10 @@ def edit(pod: Pod, label: Text, verb: tuple[str, ...] = ("edit",), *rest: str) -
     look = kubectl("-n", pod.namespace, "get", *target, "-o", "yaml")
     if kind != "Pod" or pod.spec.node_name:
         return act(label, look)
-    replace = f"{look} > pod.yaml && ${{EDITOR:-vi}} pod.yaml && kubectl replace --force -f pod.yaml"
-    return act(label, replace)
+    if verb == ("edit",):
+        return act(label, f"{look} > pod.yaml && ${{EDITOR:-vi}} pod.yaml && kubectl replace --force -f pod.yaml")
+    changed = kubectl(*verb, "--local", "-f", "-", *rest, "-o", "yaml")
+    return act(label, f"{look} | {changed} | kubectl replace --force -f -")
 
 
 def edit_owner(pod: Pod, change: Prose, patch: Mapping[str, object] | None = None) -> NextAction:
@@ -122,7 +125,8 @@ def edit_owner(pod: Pod, change: Prose, patch: Mapping[str, object] | None = Non
     label = Text("change.in-owner", change=change, **of_owner(pod))
     if patch is None:
         return edit(pod, label)
-    return edit(pod, label, ("patch",), "-p", json.dumps({"spec": {"template": patch}}, separators=(",", ":")))
+    whole = patch if _edited(pod)[0] == "Pod" else {"spec": {"template": patch}}
+    return edit(pod, label, ("patch",), "-p", json.dumps(whole, separators=(",", ":")))
 
 
 def recreate(pod: Pod, label: Text) -> NextAction:
