@@ -17,7 +17,7 @@ from bot.report import Finding, Report, act, as_json
 from bot.texts import Text, Texts
 
 _PATIENCE_S = 1.0
-_KUBECTL = re.compile(r"(?:^|(?<=&& ))kubectl(?= )")
+_KUBECTL = re.compile(r"(?:^|(?<=&& )|(?<=\| ))kubectl(?= )")
 """Every call of kubectl in one line of shell."""
 _AS_IT_IS = re.compile(r"(hami-bot )?profile (top|list|compare|hints)\b|grep |PromQL: ")
 """Commands that read a profile or a manifest, and no cluster; and queries for Prometheus."""

@@ -31,9 +31,9 @@ VERDICT_LIMIT = 140
 _LONGEST_CLAIM = 400
 _READS = re.compile(
     r"kubectl(?: --?[\w-]+(?:=\S+| (?:'[^']*'|[^-\s]\S*)))* "
-    r"(?:get|describe|logs|auth|config|top|version|exec .* printenv)\b(?!.*&& )"
+    r"(?:get|describe|logs|auth|config|top|version|exec .* printenv)\b(?!.*(?:&& |\| kubectl ))"
 )
-"""Matches a command of kubectl that changes nothing; its options stand before its verb."""
+"""Matches a command of kubectl that changes nothing; its options stand before its verb, and no other kubectl behind."""
 
 Severity = Literal["info", "warning", "critical"]
 Confidence = Literal["confirmed", "suspected"]

@@ -138,11 +138,12 @@ def test_a_smaller_request_is_written_where_it_is_set_with_the_value_now_and_the
 def test_what_cannot_be_changed_in_place_is_said_to_be_made_anew(tmp_path: Path) -> None:
     alone = steps_of(asked(tmp_path / "alone", pod(limits=gpu(memory=20000)), small()))[0]
     assert "in Pod ml/wl set limits" in alone[0]
-    assert alone[0].endswith("a pod's spec is fixed, so create it anew")
-    replace = (
-        "kubectl -n ml get pod wl -o yaml > pod.yaml && ${EDITOR:-vi} pod.yaml && kubectl replace --force -f pod.yaml"
+    assert alone[0].endswith("a pod's spec is fixed, so the pod is deleted and created anew")
+    assert alone[1].startswith(
+        "kubectl -n ml get pod wl -o yaml | kubectl set resources --local -f - -c main --limits="
     )
-    assert alone[1:] == (replace, True)
+    assert alone[1].endswith(" -o yaml | kubectl replace --force -f -")
+    assert alone[2]
     job = steps_of(asked(tmp_path / "job", owned(pod(limits=gpu(memory=20000)), "Job", "train"), small()))[0]
     assert "in Job ml/train set limits" in job[0]
     assert job[0].endswith("a Job's pod template is fixed: delete the Job and apply its manifest anew")
@@ -187,8 +188,8 @@ def test_what_has_to_go_goes_by_a_patch_of_the_template_that_makes_the_pods(
 def test_every_part_of_a_command_that_replaces_a_pod_asks_the_cluster_that_was_asked(tmp_path: Path) -> None:
     report = asked_there(asked(tmp_path, pod(limits=gpu(memory=20000)), small()), ("--context", "lab"), ())
     command = steps_of(report)[0][1]
-    assert command.startswith("kubectl --context lab -n ml get pod wl -o yaml > pod.yaml && ")
-    assert command.endswith(" && kubectl --context lab replace --force -f pod.yaml")
+    assert command.startswith("kubectl --context lab -n ml get pod wl -o yaml | kubectl --context lab set resources ")
+    assert command.endswith(" | kubectl --context lab replace --force -f -")
 
 
 def test_nobody_who_asked_for_a_whole_gpu_is_told_to_ask_for_99_percent_of_its_cores(tmp_path: Path) -> None:
