@@ -53,11 +53,11 @@ class Front:
         return self.why_not_ready()
 
     async def take(self, alerts: list[Alert]) -> None:
-        """Keeps alerts. Raises BotError where they were not kept."""
+        """Stores alerts. Raises BotError where they cannot be stored."""
         await self._ears().take(alerts)
 
     async def hear(self, heard: PagerAction) -> None:
-        """Keeps a pager's post. Raises BotError where it was not kept."""
+        """Stores a pager's acknowledgement or close. Raises BotError where it cannot be stored."""
         await self._ears().hear(heard)
 
     def _ears(self) -> Receivers:

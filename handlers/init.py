@@ -49,7 +49,7 @@ class FoundCluster(NamedTuple):
 
 
 async def check_bot_token(token: str) -> list[Link]:
-    """Links that tell whether Slack takes the bot token, and whether it has the scopes that the bot needs."""
+    """The links of `doctor` for the bot token: whether Slack takes it, and whether it has every scope needed."""
     try:
         async with _gateway(token) as gateway:
             return await find_links("doctor", Workspace(gateway), "slack-token", "slack-scopes")

@@ -121,7 +121,7 @@ _NARROWEST = 40
 
 
 def width() -> int:
-    """The terminal's width in columns, or that of COLUMNS, which counts for a pipe too; 80 where neither is known."""
+    """The columns by COLUMNS (for a pipe too), or else of the terminal; 80 where neither is known, at least 40."""
     return max(_NARROWEST, shutil.get_terminal_size().columns)
 
 

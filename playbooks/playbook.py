@@ -120,7 +120,7 @@ def plain_numbers(name: str) -> str:
 
 
 def read_node(text: str) -> str:
-    """The node in what people type: `gpu-1`, `node/gpu-1`, `GPU-1`."""
+    """The node's name as people type it, in any case: `node/GPU-1` is `gpu-1`."""
     return text.strip().lower().removeprefix("node/")
 
 

@@ -30,7 +30,7 @@ def sums_of(profile: Profile, index: int, table: NodeTable) -> "PlainSums | Vect
 
 
 class PlainSums:
-    """Sums over stacks in plain Python. Both methods raise SourceError for a location that is not in the table."""
+    """Sums over stacks in plain Python. `weigh` raises SourceError for a location that is not in `table`."""
 
     def __init__(self, stacks: Stacks, table: NodeTable) -> None:
         self._stacks, self._table = stacks, table

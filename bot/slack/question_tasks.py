@@ -196,11 +196,11 @@ class Work:
         longest_s: float | None = None,
     ) -> None:
         """Begins the job unless its key is known. `payload` is kept until the job is done, for `Store.unfinished`.
-        `longest_s` is for a job that may take longer than others, or less.
+        After `longest_s` seconds (None: those of the constructor) the job is given up.
 
-        While the store cannot be asked, `tell` is called with NotKept, and the job is not done; with `regardless` it is
-        done, once by this process: for a job that may be done twice without harm. `is_deed`: the store counts as one
-        that cannot be asked, too, if it has not answered within `deed_s`, which is as long as `settled` waits.
+        While the store fails, `tell` gets NotKept and the job is not done; with `regardless` it is done once by this
+        process, so by several replicas perhaps twice. `is_deed`: a store that has not answered within `deed_s` counts
+        as failing; `settled` waits as long.
         """
         if key in self._tasks or key in self._unclaimed:
             return

@@ -384,7 +384,7 @@ def incident_of(key: str) -> str:
 
 
 def pages(incident_id: str, before: Incident, step: Step, knows: str = "") -> list[Page]:
-    """The pages that the step makes for the pagers, in order. The pager that `knows` reported the step itself."""
+    """The pages that the step makes, in order; no ack or end for the pager `knows`, which reported the step itself."""
     found: list[Page] = []
     for news in step.news:
         action = _ACTIONS.get(news.turn)

@@ -121,7 +121,7 @@ async def lists(place: ClusterSeen) -> list[Link]:
 
 
 async def clock(place: ClusterSeen) -> list[Link]:
-    """How far the API server's clock is from this machine's."""
+    """A link: how far the API server's clock is from this machine's."""
     cluster = place.sources.cluster
     skew = cluster.clocks.skew_s if cluster.clocks else 0.0
     by = roughly(abs(skew))

@@ -102,8 +102,7 @@ PATIENCE_S = 60.0
 class ReadingRoom:
     """Threads and turns for reading profiles; a profile that is slow to read holds up nothing else that needs a thread.
 
-    A job that is given up goes on in its thread until it is done, since threads cannot be ended, and keeps one of the
-    two.
+    A job that is given up keeps one of the `AT_ONCE` threads until it is done: threads cannot be ended.
     """
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:

@@ -52,7 +52,7 @@ def fault(
     *,
     sure: Confidence = "suspected",
 ) -> Finding:
-    """A finding about the pod on its node, behind which a bug of this HAMi or of its device plugin may be."""
+    """A finding about the placed pod; it advises an upgrade where a known bug of HAMi or its device plugin fits."""
     nodes, of, plugin = [scene.pod.spec.node_name], scene.install, scene.plugin_version
     return finding(code, claim, sure, nodes, proofs, actions=actions, of=of, plugin=plugin)
 
@@ -266,7 +266,7 @@ def _shares_of(pod: Pod, uuid: str, version: Version | None) -> Iterator[Share]:
 
 
 def is_troubled(scene: PlacedScene) -> bool:
-    """Whether a container of the pod does not run, or keeps ending."""
+    """Whether any container of the pod is in trouble, as `in_trouble` has it."""
     return any(in_trouble(status, scene.now) for status in statuses(scene.pod))
 
 

@@ -173,9 +173,9 @@ class _Start(NamedTuple):
 
 @rule("hami-core-crash", reads=("install",))
 def segfault(scene: PlacedScene) -> Iterator[Finding]:
-    """The finding that a GPU container ended with a segmentation fault, and something points at HAMi-core.
+    """The finding that a GPU container ended with a segmentation fault that HAMi-core may have caused.
 
-    A container that runs again counts where the device plugin's start explains its end: the next start does it again.
+    One that runs again counts too if it crashed about when the device plugin started: each start can do that.
     """
     crash, held = next(_crashes(scene), None), scene.once(given)
     if crash is None or not held.shares:
