@@ -1,19 +1,17 @@
 """When a change reverts by itself: for how long it may be asked, how far it may be extended, and by whose clock. Pure.
 
-A change has its usual and its longest time: `USUAL_S` and `LONGEST_S` in `bot.changes.kinds`. The deadline
-itself stands in the record, on the Deployment; `bot.changes.decide` says what is due once it has passed.
+The deadline itself stands in the record, on the Deployment; `bot.changes.decide` says what is due once it has passed.
 """
 
 import math
 from datetime import UTC, datetime
 
-from bot.changes.kinds import LONGEST_S, USUAL_S
 from bot.changes.record import Record, Refusal
 from bot.kube.times import format_duration, format_time, roughly
 from bot.texts import Text
 
-SHORTEST_S = 60
-"""The least number of seconds that a change may last."""
+SHORTEST_S, USUAL_S, LONGEST_S = 60, 600, 4 * 3600
+"""Seconds that a change lasts: at least, where no time is given, and from its raise at most, also when extended."""
 MOST_SKEW_S = 60.0
 """Seconds that this process's clock may be off the API server's. Beyond, changes are reverted, but none is raised."""
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from bot.changes.deadline import LONGEST_S
 from bot.changes.flags import ArgumentList, Object, containers, find_spot, last_set, target_of, with_words
 from bot.changes.journal import ChangeEvent, EventKind, KnownChange
-from bot.changes.kinds import LONGEST_S
 from bot.changes.merge import OurElement, Stand, by_hand, stand_of
 from bot.changes.plan import Patch, annotation, plan_forget, plan_retime, plan_revert
 from bot.changes.record import Record, UnreadableRecord, id_in, read_record, same_way_back

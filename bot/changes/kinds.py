@@ -97,7 +97,6 @@ def exposure(setting: FlagSetting, around: DeploymentContext, tell: AddImpact) -
         tell(Text("blast.profiles-inside"), "info")
 
 
-USUAL_S, LONGEST_S = 600, 4 * 3600
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 Refused = tuple[Text, Text]
@@ -210,11 +209,10 @@ class ChangeKind(msgspec.Struct, frozen=True):
 
     People type `verb`; `name` is the flag's without its hyphens, and what records of open changes name. Flags with the
     same verb are set together, each as `name=value`: their `containers`, `summary` and `example` are the
-    same. `containers` are those whose flag it is, the first where none is named. `summary` and
-    `example` stand in the help. `since` is
-    HAMi's first version whose extender knows the flag, None for all. `is_log_level`: kube-scheduler takes it while it
-    runs, and the log itself tells when enough is captured, or too much is written. `brings` tells its consequences, if
-    there are any. A change lasts `USUAL_S` where no time is given, `LONGEST_S` from its raise at most.
+    same. `containers` are those whose flag it is, the first where none is named. `summary` and `example` stand in the
+    help. `since` is HAMi's first version whose extender knows the flag, None for all. `is_log_level`: kube-scheduler
+    takes it while it runs, and the log itself tells when enough is captured, or too much is written. `brings` tells its
+    consequences, if there are any.
     """
 
     verb: str

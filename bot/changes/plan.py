@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 
-from bot.changes.deadline import no_extension, no_such_length, time_text, wrong_clock
+from bot.changes.deadline import LONGEST_S, no_extension, no_such_length, time_text, wrong_clock
 from bot.changes.flags import (
     ArgumentList,
     Field,
@@ -23,7 +23,7 @@ from bot.changes.flags import (
     with_value,
     with_words,
 )
-from bot.changes.kinds import LONGEST_S, ChangeKind, kind_of, set_along
+from bot.changes.kinds import ChangeKind, kind_of, set_along
 from bot.changes.record import (
     KEY,
     VERSION,

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from bot.changes.kinds import USUAL_S, VERBS, ChangeKind, kind_of
+from bot.changes.deadline import USUAL_S
+from bot.changes.kinds import VERBS, ChangeKind, kind_of
 from bot.changes.plan import Raise
 from bot.errors import UsageError, not_understood
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER

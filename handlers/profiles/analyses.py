@@ -20,7 +20,7 @@ from bot.texts import Language, Text, Texts
 from handlers.profiles.answers_in_files import COMPARE_EXAMPLE, HINTS_EXAMPLE, LIST_EXAMPLE, Load, Words
 from handlers.shell_output import has_colours, width
 
-_ROWS = 10
+_MOST_ROWS = 10
 
 
 def list_text(asked: Words, load: Load) -> str:
@@ -76,10 +76,10 @@ def study_text(study: str, asked: Words, config: Path | None, load: Load) -> str
     kind = asked.options.get("sample_index", "")
     before, after = (sourced.profile for sourced in versions)
     kind = kind or compared_type(after)
-    options = Options(sample_index=kind, trim=Trim(cum=True, nodecount=_ROWS))
+    options = Options(sample_index=kind, trim=Trim(cum=True, nodecount=_MOST_ROWS))
     difference = top(after, before, diff=True, options=options)
     named = f" -sample_index={kind}" if kind else ""
-    return f"{text}\ngo tool pprof -top -cum -nodecount={_ROWS}{named} -diff_base:\n{difference}"
+    return f"{text}\ngo tool pprof -top -cum -nodecount={_MOST_ROWS}{named} -diff_base:\n{difference}"
 
 
 def profiles_of(study: str, asked: Words, load: Load) -> list[SourcedProfile]:

@@ -208,7 +208,7 @@ RUNS = Sheet("filter runs", RunRow)
 LINES = Sheet("lines", LineRow)
 LOGS = Sheet("logs read", LogRow)
 
-MOST_ROWS, MOST_LINES = 300, 200
+_MOST_ROWS, MOST_LINES = 300, 200
 _LONGEST_LINE = 1000
 ROUTINE = (CARD_TRIED, ALLOCATING)
 """Messages for each GPU and node that only say that it is looked at: they would fill the table of lines."""
@@ -266,7 +266,7 @@ def _run_rows(logged: Logged, nodes: dict[str, str], pod: Pod | None) -> tuple[l
         else:
             groups.append(_Alike(number, number, cycle.at, cycle.at, rows))
     listed = [RunRow(*group.shown, *row) for group in groups for row in group.rows]
-    return listed[:MOST_ROWS], max(0, len(listed) - MOST_ROWS)
+    return listed[:_MOST_ROWS], max(0, len(listed) - _MOST_ROWS)
 
 
 def _rows_of(cycle: Cycle, nodes: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:

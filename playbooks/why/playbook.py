@@ -59,7 +59,7 @@ class OwnedRow(NamedTuple):
 
 ROLES = Sheet("roles", OwnedRow, names={"gpus_each": "GPUs each"})
 CANDIDATES = Sheet("candidate nodes", CandidateRow, names={"number": "count"})
-_MAX_ROWS = 50
+_MOST_ROWS = 50
 _BY_ITS_MEMORY = ("scheduler-ledger-stale", "registration-ignored", "node-unfit-pod")
 """Codes of findings that HAMi's scheduler refuses nodes by what it remembers, and not by what the objects say."""
 _OF_MEMORY = ("scheduler-ledger-stale", "registration-ignored", "waiting-for-retry")
@@ -206,7 +206,7 @@ def _tables(scene: PodScene, first: Finding) -> list[Table]:
         grouped["refused", Text("scheduler-ledger-stale.refused-still")] += kept
     held = ((key, names) for key, names in grouped.items() if names)
     rows = sorted(held, key=lambda item: (item[0][0], -len(item[1]), in_english(item[0][1])))
-    shown = (CandidateRow(*key, len(names), FirstNames(sorted(names))) for key, names in rows[:_MAX_ROWS])
+    shown = (CandidateRow(*key, len(names), FirstNames(sorted(names))) for key, names in rows[:_MOST_ROWS])
     return [CANDIDATES.table(shown)] if rows else []
 
 

@@ -5,13 +5,11 @@ import json
 import msgspec
 import pytest
 
-from bot.changes.deadline import SHORTEST_S
+from bot.changes.deadline import LONGEST_S, SHORTEST_S, USUAL_S
 from bot.changes.effects import blast_radius
 from bot.changes.kinds import (
     KINDS,
-    LONGEST_S,
     PROFILING,
-    USUAL_S,
     VERBS,
     ChangeKind,
     DeploymentContext,

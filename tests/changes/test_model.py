@@ -28,9 +28,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from bot.changes.changer import Changer
+from bot.changes.deadline import LONGEST_S
 from bot.changes.decide import DueChange, decide
 from bot.changes.journal import KnownChange
-from bot.changes.kinds import KINDS, LONGEST_S, VERBOSITY
+from bot.changes.kinds import KINDS, VERBOSITY
 from bot.changes.plan import Plan, Raise, annotation
 from bot.changes.record import KEY, Record, read_record, write_record
 from bot.errors import BotError

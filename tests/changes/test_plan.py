@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.changes.deadline import later
+from bot.changes.deadline import LONGEST_S, later
 from bot.changes.decide import Wait, decide
-from bot.changes.kinds import KINDS, LONGEST_S, PROFILING, VERBOSITY
+from bot.changes.kinds import KINDS, PROFILING, VERBOSITY
 from bot.changes.plan import NothingToDo, Plan, Raise, annotation, plan_extension, plan_raise
 from bot.changes.record import KEY, Record, Refusal, read_record
 from bot.hami.version import Version
