@@ -123,6 +123,6 @@ def _set_back(ours: FlagChange, record: Record, spot: ArgumentList, setting: Fla
     places = range(setting.at, _first_word(setting) - 1, -1)
     tests = [{"op": "test", "path": f"{path}/{at}", "value": words[at]} for at in places]
     before, made = (_sets(flag, record, spot, words) for words in (record.words_before, record.words_after))
-    if len(before) == len(made):  # it stood in the list before the change: else undoing removes the element
+    if len(before) == len(made):  # it stood in the list before the change: else reverting removes the element
         return [*tests, {"op": "replace", "path": f"{path}/{setting.at}", "value": f"{setting.spelling}{ours.old}"}]
     return [*tests, *({"op": "remove", "path": f"{path}/{at}"} for at in places)]

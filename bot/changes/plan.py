@@ -165,8 +165,8 @@ def plan_raise(
         {"op": "add", "path": KEY_PATH, "value": write_record(record)},
     ]
     back = _set_words(spot.place, record, record.words_after, record.words_before)
-    undo = _undo(_uid(deployment), back, write_record(record))
-    return Plan(wanted, record, _uid(deployment), basis_of(deployment), tuple(patch), undo)
+    revert = _reverting(_uid(deployment), back, write_record(record))
+    return Plan(wanted, record, _uid(deployment), basis_of(deployment), tuple(patch), revert)
 
 
 def _set_all(
@@ -192,7 +192,7 @@ def _set_all(
         flags.append(FlagChange(name, before.value if before else "", value))
     if not flags:
         return NothingToDo(tuple(kept))
-    if len(fields) > 1:  # a record undoes one list
+    if len(fields) > 1:  # a record reverts one list
         return Refusal("unsuitable", Text("refusal.two-lists", container=spot.container), Text("refusal.two-lists-do"))
     (field,) = fields
     return field, spot.words(field), flags
@@ -209,13 +209,13 @@ def plan_revert(deployment: Object, record: Record, words: tuple[str, ...], *, t
     back = _set_words(place, record, now, words)
     if annotation(deployment) is None or not takes_off:
         return () if now == words else (_test("/metadata/uid", _uid(deployment)), *back)
-    return _undo(_uid(deployment), back, annotation(deployment))
+    return _reverting(_uid(deployment), back, annotation(deployment))
 
 
 def plan_forget(deployment: Object) -> Patch:
     """The patch that removes the record and leaves all else as it is; no operation where there is no record."""
     text = annotation(deployment)
-    return () if text is None else _undo(_uid(deployment), [], text)
+    return () if text is None else _reverting(_uid(deployment), [], text)
 
 
 def plan_extension(deployment: Object, record: Record, until: float, *, now: float) -> tuple[Record, Patch] | Refusal:
@@ -311,7 +311,7 @@ def _set_words(place: int, record: Record, now: tuple[str, ...], then: tuple[str
     return tests if now == then else [*tests, {"op": "replace", "path": words, "value": list(then)}]
 
 
-def _undo(uid: str, words_back: list[dict[str, Any]], text: str | None) -> Patch:
+def _reverting(uid: str, words_back: list[dict[str, Any]], text: str | None) -> Patch:
     return (_test("/metadata/uid", uid), _test(KEY_PATH, text), *words_back, {"op": "remove", "path": KEY_PATH})
 
 

@@ -136,7 +136,7 @@ class Reconciler:
         events = [event for event in events if not open_by_copy(event, known)]
         waiting = [look for look in looked if isinstance(look, tuple)]
         for deployment, record in waiting:
-            try:  # this undoes nothing: neither its failure nor a bug in it keeps anything else waiting
+            try:  # this reverts nothing: neither its failure nor a bug in it keeps anything else waiting
                 with bugs_as_errors(self._bugs):
                     events += await self._waiting(deployment, record, known)
             except BotError as error:
@@ -162,7 +162,7 @@ class Reconciler:
         return event.kind == "failed" and event.record is not None and self._deployments.time() < event.record.deadline
 
     async def _pass(self, namespace: str, name: str, *, early: str = "", change: KnownChange | None = None) -> _Looked:
-        """Undoes what is due on one object; with `early`, the reason, also what is not due yet.
+        """Reverts what is due on one object; with `early`, the reason, also what is not due yet.
 
         With `change`, that change alone: by the journal's copy where the object does not carry it.
         """

@@ -41,7 +41,7 @@ class Schedule(NamedTuple):
         return f"{days} {int(found[2]):02}:{int(found[1]):02} {self.zone}"
 
 
-class Slot(NamedTuple):
+class Occurrence(NamedTuple):
     """One digest that is due: the local date and time, which name it, and the moment, in seconds since 1970."""
 
     wall: str
@@ -51,8 +51,8 @@ class Slot(NamedTuple):
 class Due(NamedTuple):
     """The digest to post now, if one is due, and those that were missed for good."""
 
-    post: Slot | None
-    skipped: tuple[Slot, ...] = ()
+    post: Occurrence | None
+    skipped: tuple[Occurrence, ...] = ()
 
 
 def read_schedule(days: str, at: str, zone: str) -> Schedule | str:
@@ -113,14 +113,14 @@ def is_zone(name: str) -> bool:
         return False
 
 
-def slots(schedule: Schedule, after: float, until: float) -> list[Slot]:
-    """Every slot of the schedule that is later than `after` and not later than `until`, in order."""
-    return list(takewhile(lambda slot: slot.at <= until, _slots(schedule, after)))
+def occurrences(schedule: Schedule, after: float, until: float) -> list[Occurrence]:
+    """Every occurrence of the schedule that is later than `after` and not later than `until`, in order."""
+    return list(takewhile(lambda occurrence: occurrence.at <= until, _occurrences(schedule, after)))
 
 
 def due(schedule: Schedule, after: float, now: float) -> Due:
-    """The slot to post now: the newest since `after`, at most `late_s` late; all other slots since then are skipped."""
-    missed = slots(schedule, after, now)
+    """The occurrence to post now: the newest since `after`, if it is at most 4 h late; all others are skipped."""
+    missed = occurrences(schedule, after, now)
     if not missed:
         return Due(None)
     newest = missed[-1]
@@ -129,24 +129,24 @@ def due(schedule: Schedule, after: float, now: float) -> Due:
     return Due(newest, tuple(missed[:-1]))
 
 
-def next_of(schedule: Schedule, now: float) -> Slot | None:
-    """The schedule's next slot after `now`; None where there is none in the next 50 years."""
-    return next(_slots(schedule, now), None)
+def next_of(schedule: Schedule, now: float) -> Occurrence | None:
+    """The schedule's next occurrence after `now`; None where there is none in the next 50 years."""
+    return next(_occurrences(schedule, now), None)
 
 
-def previous_of(schedule: Schedule, at: float) -> Slot | None:
-    """The schedule's last slot before `at`; None where there was none in the last 50 years."""
-    return next(_slots(schedule, at, backwards=True), None)
+def previous_of(schedule: Schedule, at: float) -> Occurrence | None:
+    """The schedule's last occurrence before `at`; None where there was none in the last 50 years."""
+    return next(_occurrences(schedule, at, backwards=True), None)
 
 
-def _slots(schedule: Schedule, since: float, *, backwards: bool = False) -> Iterator[Slot]:
+def _occurrences(schedule: Schedule, since: float, *, backwards: bool = False) -> Iterator[Occurrence]:
     """Those beyond a moment, in order. Where an expression comes every hour, the hour that comes again has none."""
     begin = datetime.fromtimestamp(since, ZoneInfo(schedule.zone))
     for found in _times(schedule.cron, begin, backwards=backwards):
-        slot = Slot(f"{found:%Y-%m-%d %H:%M}", found.timestamp())
-        is_beyond = slot.at < since if backwards else slot.at > since
+        occurrence = Occurrence(f"{found:%Y-%m-%d %H:%M}", found.timestamp())
+        is_beyond = occurrence.at < since if backwards else occurrence.at > since
         if is_beyond and not found.fold:
-            yield slot
+            yield occurrence
 
 
 def _times(cron: str, since: datetime, *, backwards: bool = False) -> CronSim:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from bot.finding_codes import Proof, about
 from bot.render.words import age, cells, instant, some_names, visible
-from bot.report import Finding, NameList, NextAction, Report, Rows, Table, Uuid
+from bot.report import Finding, NameList, NextAction, Report, Rows, Table, Uuid, more_than_info
 from bot.rows import FREE, GpuRow
 from bot.texts import Prose, Text, Texts, together
 
@@ -42,10 +42,10 @@ class BriefTable(NamedTuple):
 
 
 class Brief(NamedTuple):
-    """An overview: the answer at a glance. `problems` are findings that no table shows, without the verdict's."""
+    """An overview: the answer at a glance. `findings` are those that no table shows, without the verdict's."""
 
     tables: list[BriefTable]
-    problems: list[Finding]
+    findings: list[Finding]
     steps: list[NextAction]
 
 
@@ -64,12 +64,12 @@ def brief(report: Report, say: Texts) -> Brief | None:
             left_out, sheet = len(whole.rows) - len(rows.brief), rows.sheet
             tables.append(BriefTable(shown, whole, left_out, sheet.together, sheet.listed))
     tells = any(rows.sheet.tells_findings for _, rows in parts)
-    problems = [] if tells else [finding for finding in report.findings if finding.severity != "info"]
+    told = report.told_by
+    others = [] if tells else [finding for finding in more_than_info(report.findings) if finding is not told]
     steps: dict[str, NextAction] = {}
     for action in steps_shown(report):
         steps.setdefault(action.command or action.label, action)
-    told = report.told_by
-    return Brief(tables, [problem for problem in problems if problem is not told], list(steps.values()))
+    return Brief(tables, others, list(steps.values()))
 
 
 def steps_shown(report: Report) -> list[NextAction]:
@@ -80,8 +80,7 @@ def steps_shown(report: Report) -> list[NextAction]:
     first = about(report.findings[0].code) if report.findings else None
     if first is None or first.proof in _OF_ADVICE or report.findings[0].code == "own-finding":
         return list(dict.fromkeys(action for finding in report.findings for action in finding.next_actions))
-    problems = sum(finding.severity != "info" for finding in report.findings)
-    each_alike = report.subject.kind == "Nodes" and problems > 1
+    each_alike = report.subject.kind == "Nodes" and len(more_than_info(report.findings)) > 1
     shown = list[NextAction]()
     for number, finding in enumerate(report.findings):
         most = 1 if number or each_alike else _STEPS_SHOWN

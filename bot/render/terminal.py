@@ -149,7 +149,7 @@ class _TerminalPage(NamedTuple):
         roomy = most_room(by_node, _ROWS_SHOWN)
         seen = Text("render.overview", about=about(report), moment=seen_at(report))
         good_news = report.verdict_severity != report.severity
-        problems = self._problems(overview.problems, loud=good_news)
+        problems = self._problems(overview.findings, loud=good_news)
         for rows in range(_ROWS_SHOWN, _FEWEST_ROWS - 1, -1):
             shown = (
                 [

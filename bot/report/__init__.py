@@ -407,6 +407,11 @@ def finding_in_words(
     return msgspec.structs.replace(finding, claim=claim, next_actions=shown, confidence=sure)
 
 
+def more_than_info(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings that are more than information: warnings and critical ones, in their order."""
+    return [finding for finding in findings if finding.severity != "info"]
+
+
 def worst(findings: tuple[Finding, ...]) -> Severity:
     """The highest severity among the findings; info when there is none."""
     return SEVERITIES[max((SEVERITIES.index(finding.severity) for finding in findings), default=0)]

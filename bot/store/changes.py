@@ -119,7 +119,7 @@ def _after(event: ChangeEvent, row: dict[str, Any]) -> dict[str, Any]:
     if event.kind in ENDS:
         return {"state": event.kind, "trouble": event.detail}
     known = read_record(row["record"])
-    # On the object somebody may have edited how to undo it.
+    # On the object somebody may have edited how to revert it.
     text = write_record(with_times_of(known, record) if isinstance(known, Record) else record)
     if event.kind in ("extended", "retimed"):
         return {} if row["record"] == text else {"record": text}

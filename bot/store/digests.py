@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Row, and_, delete, insert, or_, select, up
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bot.digest.figures import Figures
-from bot.digest.schedule import Schedule, Slot
+from bot.digest.schedule import Occurrence, Schedule
 from bot.store.audit import Audit, AuditedRows, AuditLine
 from bot.store.engine import HOLDS_S, insert_unless
 from bot.store.facts import is_known, make_known
@@ -32,7 +32,7 @@ DigestKind = Literal["digest", "oncall"]
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """A digest that a channel wants: of a cluster, or of how things went on call (of all clusters). No slot up to
+    """A digest that a channel wants: of a cluster, or of how things went on call (of all clusters). No occurrence up to
     `since` (unix seconds) is due.
     """
 
@@ -139,11 +139,11 @@ class DigestRows(AuditedRows):
         query = select(digests).where(here).order_by(digests.c.channel, digests.c.id)
         return [_digest(row) for row in await self._read("reading the digests", query)]
 
-    async def claim(self, digest: Digest, slot: Slot) -> bool:
-        """Claims the digest due at `slot`; True if the caller may post it, while this process lives (`hold`)."""
+    async def claim(self, digest: Digest, occurrence: Occurrence) -> bool:
+        """Claims the digest due at `occurrence`; True if the caller may post it, while this process lives (`hold`)."""
         now = self._now()
         values = {"claimed_until": now + HOLDS_S, "state": "claimed", "owner": self._owner}
-        fresh = {"digest": digest.id, "wall": slot.wall, "at": slot.at, "figures": "{}"}
+        fresh = {"digest": digest.id, "wall": occurrence.wall, "at": occurrence.at, "figures": "{}"}
         free = or_(digest_runs.c.claimed_until <= now, digest_runs.c.owner == self._owner)
         left = and_(digest_runs.c.state == "claimed", free)
         new = insert_unless(self._engine, digest_runs).values(**fresh, **values)
@@ -165,23 +165,23 @@ class DigestRows(AuditedRows):
     def _mine(self) -> ColumnElement[bool]:
         return and_(digest_runs.c.state == "claimed", digest_runs.c.owner == self._owner)
 
-    async def mark_posted(self, digest: Digest, slot: Slot, figures: Figures) -> None:
+    async def mark_posted(self, digest: Digest, occurrence: Occurrence, figures: Figures) -> None:
         """Notes that a digest's message is safe in the outbox, and its figures, to compare the next one with."""
-        here = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall == slot.wall)
+        here = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall == occurrence.wall)
         values = {"state": "posted", "figures": json.dumps(dict(figures))}
         async with self._writing("noting a digest") as connection:
             await connection.execute(update(digest_runs).where(here).values(**values))
-            await connection.execute(_since(digest, slot))
+            await connection.execute(_since(digest, occurrence))
 
-    async def skip(self, digest: Digest, missed: Sequence[Slot]) -> None:
-        """Notes the slots of a digest that nobody will post: the bot was away, or could not read the cluster."""
+    async def skip(self, digest: Digest, missed: Sequence[Occurrence]) -> None:
+        """Notes the occurrences of a digest that nobody will post: the bot was away, or could not read the cluster."""
         nobodys = {"claimed_until": 0.0, "owner": ""}
-        for slot in missed:
-            values = {"digest": digest.id, "wall": slot.wall, "state": "skipped", "at": slot.at}
+        for occurrence in missed:
+            values = {"digest": digest.id, "wall": occurrence.wall, "state": "skipped", "at": occurrence.at}
             new = insert_unless(self._engine, digest_runs).values(**values, **nobodys, figures="{}")
             await self._write("noting a missed digest", new.on_conflict_do_nothing())
         if missed:
-            these = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall.in_([slot.wall for slot in missed]))
+            these = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall.in_([one.wall for one in missed]))
             begun = and_(these, digest_runs.c.state == "claimed")
             async with self._writing("noting a missed digest") as connection:
                 await connection.execute(update(digest_runs).where(begun).values(state="skipped"))
@@ -206,9 +206,9 @@ def _id_of(deed: str) -> str:
     return hashlib.sha256(deed.encode()).hexdigest()[:6] if deed else uuid.uuid4().hex[:6]
 
 
-def _since(digest: Digest, slot: Slot) -> Any:
-    later = and_(digests.c.id == digest.id, digests.c.since < slot.at)
-    return update(digests).where(later).values(since=slot.at)
+def _since(digest: Digest, occurrence: Occurrence) -> Any:
+    later = and_(digests.c.id == digest.id, digests.c.since < occurrence.at)
+    return update(digests).where(later).values(since=occurrence.at)
 
 
 def _digest(row: Row[Any]) -> Digest:

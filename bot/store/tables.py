@@ -267,7 +267,7 @@ digests = Table(
     Column("cluster", String(255), nullable=False),
     Column("schedule", String(255), nullable=False),  # JSON: cron, zone
     Column("by", String(64), nullable=False),
-    Column("since", Double, nullable=False),  # no slot before that is due: when it was asked for, or its last slot
+    Column("since", Double, nullable=False),  # nothing before that is due: when it was asked for, or its last one
     Column("stopped", Integer, nullable=False),
     Column("kind", String(16), nullable=False, server_default="digest"),  # digest, oncall
     Index("digests_by_channel", "stopped", "channel"),

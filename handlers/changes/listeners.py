@@ -144,8 +144,8 @@ class _ChangesWindow:
             if value.cluster in self._inbox.deps.clusters:
                 words = f"--cluster {value.cluster} {words}"
             question = self._clicked(asked.body, words)
-        in_words, undoes = _ChangeInWords(asked.trigger_id), is_reverting(question.words)
-        await self._inbox.do(asked.key, self._in_words, question, in_words, regardless=undoes)
+        in_words, reverts = _ChangeInWords(asked.trigger_id), is_reverting(question.words)
+        await self._inbox.do(asked.key, self._in_words, question, in_words, regardless=reverts)
 
     async def _answer(self, taken: AcceptedDeed[_ChangeInWords]) -> str | Message | None:
         question, trigger_id = taken.asked, taken.details.trigger_id
@@ -251,8 +251,8 @@ class _ChangesWindow:
         ts = "" if place.get("is_ephemeral") else str(place.get("message_ts") or "")
         press = _CardPress(str(action.get("action_id")), str(action.get("value", "")), ts)
         lasts_s = EXPIRES_S if press.name in (APPROVE, REFUSE) else TOO_LATE_S
-        question, undoes = self._clicked(body, ""), press.name == REVERT
-        await self._inbox.do(body["trigger_id"], self._of_card, question, press, regardless=undoes, lasts_s=lasts_s)
+        question, reverts = self._clicked(body, ""), press.name == REVERT
+        await self._inbox.do(body["trigger_id"], self._of_card, question, press, regardless=reverts, lasts_s=lasts_s)
 
     async def _pressed(self, taken: AcceptedDeed[_CardPress]) -> str:
         who, name = Person(taken.asked.user, taken.asked.channel), taken.details.name

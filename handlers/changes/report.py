@@ -33,7 +33,7 @@ from bot.texts import Prose, Text, listed, literal, sentences
 from handlers.changes.request import ChangeSnapshot
 from handlers.changes.words import HOW_TO_REVERT, Extend, Revert, Show, words_of
 from playbooks.quotes import kubectl
-from playbooks.rules.installation.install_settings import described, of_record, open_change, undo
+from playbooks.rules.installation.install_settings import described, how_to_revert, of_record, open_change
 
 _COLUMNS = ("container", "flag", "value", "set by")
 _ENDED = {
@@ -82,7 +82,7 @@ def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: st
     if isinstance(record, UnreadableRecord):
         claim = Text("changing.unreadable", target=found.target, why=record.why)
         return _report(found, request.verb, [_of_record(found, "change-unreadable", "warning", claim)])
-    other_way = undo(record)[0 if reverts else 1]
+    other_way = how_to_revert(record)[0 if reverts else 1]
     claim = Text(
         "changing.another-not-reverted" if reverts else "changing.another-not-extended",
         change=record.shown,
@@ -119,7 +119,7 @@ def planned_report(found: ChangeSnapshot, request: Raise, outcome: Plan | Nothin
     why = Text("changing.refused-hint", why=outcome.why, hint=outcome.hint)
     claim = Text("changing.refused", why=why)
     if outcome.record is not None:
-        finding = _of_record(found, "change-refused", "warning", claim, undo(outcome.record))
+        finding = _of_record(found, "change-refused", "warning", claim, how_to_revert(outcome.record))
     else:
         finding = new_finding("change-refused", "warning", claim, (proof,))
     return _report(found, request.verb, [finding])
@@ -132,7 +132,7 @@ def raised_report(
     claim = Text("changing.raised", **described(record, found.taken_at))
     if record.means == "patch":
         claim = sentences(claim, Text("changing.rolling", waits=waits) if waits else Text("changing.effective"))
-    actions = (*undo(record), _see_log(found, request))
+    actions = (*how_to_revert(record), _see_log(found, request))
     severity: Severity = "warning" if waits else "info"
     finding = new_finding("change-open", severity, claim, proofs or (_record_shown(found, record.id),), actions)
     return _report(found, request.verb, [finding], change=change_of(plan))
@@ -146,7 +146,7 @@ def extended_report(found: ChangeSnapshot, request: Extend, outcome: Record | Re
         return _report(found, request.verb, [_of_record(found, "change-refused", "warning", claim)])
     longer = Text("changing.extended", time=format_duration(request.seconds))
     claim = sentences(longer, Text("changing.raised", **described(outcome, found.taken_at)))
-    return _report(found, request.verb, [_of_record(found, "change-open", "info", claim, undo(outcome))])
+    return _report(found, request.verb, [_of_record(found, "change-open", "info", claim, how_to_revert(outcome))])
 
 
 def ended_report(found: ChangeSnapshot, request: Revert, event: ChangeEvent) -> Report:
@@ -211,7 +211,7 @@ def _open(found: ChangeSnapshot) -> Finding | None:
     if copy := found.copy:
         values = {"change": copy.shown, "container": copy.container, "until": copy.at}
         claim = Text("changing.kept", target=found.target, **values)
-        return _of_record(found, "change-unreadable", "warning", claim, undo(copy)[:1])
+        return _of_record(found, "change-unreadable", "warning", claim, how_to_revert(copy)[:1])
     text, deployment = annotation(found.deployment), found.install.deployment
     return None if text is None or deployment is None else open_change(deployment, text, found.taken_at)
 

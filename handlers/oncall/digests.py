@@ -226,8 +226,8 @@ class Digests:
         return render_list(lines, ways, cluster).in_words(say)
 
     def _in_words(self, what: Literal["added", "line"], digest: Digest) -> str:
-        say, slot = self._deps.say, next_of(digest.schedule, self._deps.now())
-        coming = datetime.fromtimestamp(slot.at, UTC).strftime("%Y-%m-%d %H:%M UTC") if slot else "-"
+        say, occurrence = self._deps.say, next_of(digest.schedule, self._deps.now())
+        coming = datetime.fromtimestamp(occurrence.at, UTC).strftime("%Y-%m-%d %H:%M UTC") if occurrence else "-"
         if digest.kind == "oncall":
             report = "digest.report-added" if what == "added" else "digest.report-line"
             return say(report, id=digest.id, schedule=str(digest.schedule), next=coming)

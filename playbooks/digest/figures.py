@@ -19,7 +19,7 @@ from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.version import NEWEST_READ, Version
 from bot.kube.models import Holder, Pod
 from bot.kube.times import parse_time
-from bot.report import Finding, Gap, Report
+from bot.report import Finding, Gap, Report, more_than_info
 from bot.rows import TypeRow
 from bot.texts import in_english
 from playbooks.gather.scheduling import Capacity
@@ -64,7 +64,7 @@ def _nodes(report: Report, _: Any) -> dict[str, str]:
     """How many nodes have which fault or lock, and which ones, as long as they are few."""
     # One that will be released stands too long.
     locks = [finding for finding in report.findings if finding.code.startswith(_LOCKS)]
-    faults = [finding for finding in problems_in(report) if finding not in locks]
+    faults = [finding for finding in more_than_info(report.findings) if finding not in locks]
     return _on_nodes(faults, "node-faults", "faulty-nodes") | _on_nodes(locks, "locks", "locked-nodes")
 
 
@@ -117,7 +117,7 @@ def _quota(report: Report, _: Any) -> dict[str, str]:
 
 
 def _status(report: Report, part: Any) -> dict[str, str]:
-    found = Counter(finding.code for finding in problems_in(report))
+    found = Counter(finding.code for finding in more_than_info(report.findings))
     figures = {f"hami/{code}": str(count) for code, count in found.items()}
     figures |= _restarts("scheduler-restarts", part.scene.install.pods)
     return figures | _restarts("plugin-restarts", part.scene.components.plugin_pods)
@@ -135,11 +135,6 @@ def _restarts(area: str, pods: Sequence[Pod] | Gap) -> dict[str, str]:
     if len(counts) > _NAMED_PODS:
         return {f"unseen/{area}": f"more than {_NAMED_PODS} pods were started again"}
     return dict(sorted(counts.items()))
-
-
-def problems_in(report: Report) -> list[Finding]:
-    """The report's findings that are more than information."""
-    return [finding for finding in report.findings if finding.severity != "info"]
 
 
 _READ = {"pending": _pending, "nodes": _nodes, "status": _status, "quota": _quota, "gpus": _gpus}

@@ -12,7 +12,7 @@ import msgspec
 
 from bot.digest.figures import FigureRow, OwnerRow, area_and_what
 from bot.errors import SourceError
-from bot.report import SEVERITIES, Finding, Gap, Report, Sheet, Subject, gap
+from bot.report import SEVERITIES, Finding, Gap, Report, Sheet, Subject, gap, more_than_info
 from bot.texts import Text, clauses, in_english
 from playbooks.digest.figures import (
     IDLE_AREA,
@@ -21,7 +21,6 @@ from playbooks.digest.figures import (
     idle_figures,
     owners_of,
     pending_counts,
-    problems_in,
 )
 from playbooks.gather.usage import UsageSeen, gather_usage
 from playbooks.own.discovery import find
@@ -162,11 +161,11 @@ def _verdict(reports: Mapping[str, Report], unseen: Mapping[str, Gap]) -> Text:
         none = Text("digest.waiting-unseen" if reports["pending"].gaps else "digest.waiting-none")
         lines.append(Text("digest.waiting", pods=pods, causes=causes) if pods else none)
     if "nodes" in reports:
-        nodes = {node for finding in problems_in(reports["nodes"]) for node in finding.scope.nodes}
+        nodes = {node for finding in more_than_info(reports["nodes"].findings) for node in finding.scope.nodes}
         none = Text("digest.faults-unseen" if reports["nodes"].gaps else "digest.faults-none")
         lines.append(Text("digest.faults", nodes=len(nodes)) if nodes else none)
     if "status" in reports:
-        problems = len(problems_in(reports["status"]))
+        problems = len(more_than_info(reports["status"].findings))
         none = Text("digest.health-unseen" if reports["status"].gaps else "digest.health-none")
         lines.append(Text("digest.health", problems=problems) if problems else none)
     if unseen:

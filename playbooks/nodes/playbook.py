@@ -13,7 +13,7 @@ from bot.hami.nodes.node_state import SWEPT_NODES, noun_on
 from bot.hami.nodes.registration import Registration
 from bot.kube.cluster import seen
 from bot.kube.models import NODES
-from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, Report, Subject, Table, step
+from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, Report, Subject, Table, more_than_info, step
 from bot.texts import Prose, Text, fitting, sentences
 from playbooks import quotes
 from playbooks.gather.dra import gather_slices
@@ -102,7 +102,7 @@ def diagnose(snapshot: Snapshot[Request, NodesScene]) -> Report:
 
 def _verdict(judged: NodesJudgement, findings: Sequence[Finding], *, of_one: bool) -> Prose | None:
     """How many nodes have which problem; None where there is one thing to tell."""
-    problems = [finding for finding in findings if finding.severity != "info"]
+    problems = more_than_info(findings)
     if of_one or len(problems) < 2:
         return None
     counts = Counter[str]()
@@ -112,7 +112,7 @@ def _verdict(judged: NodesJudgement, findings: Sequence[Finding], *, of_one: boo
     lists = list(accumulate(parts, lambda some, more: Text("gpus.list", some=some, more=more)))
     shorter = (Text("words.and-more", names=some, more=len(parts) - at) for at, some in enumerate(lists[:-1], 1))
     told = [*shorter, lists[-1]]
-    bad = {name for problem in judged.findings if problem.severity != "info" for name in problem.scope.nodes}
+    bad = {name for problem in more_than_info(judged.findings) for name in problem.scope.nodes}
     amounts = {"count": len(bad), "total": judged.concerned}
     return fitting([Text("nodes.verdict", **amounts, problems=some) for some in reversed(told)], VERDICT_LIMIT)
 

@@ -36,7 +36,7 @@ from handlers.changes.draft import (
 )
 from handlers.changes.listeners import CHANGE
 from handlers.changes.words import Extend, Revert, Show, words_of
-from playbooks.rules.installation.install_settings import undo
+from playbooks.rules.installation.install_settings import how_to_revert
 from sandbox.apiserver.jsonpatch import apply_json_patch
 from tests.changes.deployments import (
     EVERY,
@@ -297,7 +297,7 @@ def test_every_text_of_it_is_there(kind: ChangeKind, container: str, language: s
 
 @kinds
 def test_the_way_back_is_offered_in_words_that_revert_it(kind: ChangeKind) -> None:
-    back, longer = undo(the_plan(kind).record)
+    back, longer = how_to_revert(the_plan(kind).record)
     assert asked(back.command) == Revert(kind.verb)
     assert asked(longer.command) == Extend(kind.verb, 600)
 

@@ -1,4 +1,4 @@
-"""What a recording keeps of an open change: how to undo it, and no secret of the command line."""
+"""What a recording keeps of an open change: how to revert it, and no secret of the command line."""
 
 import msgspec
 import pytest

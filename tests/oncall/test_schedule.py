@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.digest.schedule import Schedule, Slot, due, next_of, previous_of, read_cron, read_schedule, slots
+from bot.digest.schedule import Occurrence, Schedule, due, next_of, occurrences, previous_of, read_cron, read_schedule
 
 ZONES = ("Asia/Shanghai", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/St_Johns")
 CRONS = ("0 9 * * *", "30 2 * * *", "0 0 * * *", "15 1 * * 0-6")
 
 
-def on(schedule: Schedule, day: str) -> list[Slot]:
-    """Its slots of a local date, and of no other."""
+def on(schedule: Schedule, day: str) -> list[Occurrence]:
+    """Its occurrences of a local date, and of no other."""
     noon = at(f"{day}T12:00:00+00:00")
-    return [slot for slot in slots(schedule, noon - 3 * 86400, noon + 3 * 86400) if slot.wall.startswith(day)]
+    found = occurrences(schedule, noon - 3 * 86400, noon + 3 * 86400)
+    return [one for one in found if one.wall.startswith(day)]
 
 
 def at(text: str) -> float:
@@ -40,7 +41,7 @@ def test_a_year_has_one_digest_for_each_local_date(zone: str, cron: str) -> None
         if found.post:
             posted.append(found.post)
             last = found.post.at
-    counted = Counter(slot.wall[:10] for slot in posted)
+    counted = Counter(occurrence.wall[:10] for occurrence in posted)
     assert set(counted.values()) == {1}
     assert len(counted) == 365
     gaps = {later.at - earlier.at for earlier, later in itertools.pairwise(posted)}
@@ -56,20 +57,20 @@ def test_a_year_has_one_digest_for_each_local_date(zone: str, cron: str) -> None
     ],
 )
 def test_a_time_that_the_clock_skips_comes_at_the_moment_after(cron: str, zone: str, moment: str) -> None:
-    assert on(Schedule(cron, zone), moment[:10]) == [Slot(moment[:16].replace("T", " "), at(moment))]
+    assert on(Schedule(cron, zone), moment[:10]) == [Occurrence(moment[:16].replace("T", " "), at(moment))]
 
 
 def test_of_an_hour_that_comes_twice_the_first_counts() -> None:
     found = on(Schedule("0 * * * *", "Europe/Berlin"), "2026-10-25")
-    assert [slot.wall[11:] for slot in found] == [f"{hour:02}:00" for hour in range(24)]
+    assert [occurrence.wall[11:] for occurrence in found] == [f"{hour:02}:00" for hour in range(24)]
     assert {later.at - earlier.at for earlier, later in itertools.pairwise(found)} == {3600.0, 7200.0}
 
 
 @pytest.mark.parametrize("zone", ["America/Nuuk", "America/Scoresbysund"])
 def test_a_date_that_loses_its_last_hour_has_one_when_the_clock_has_moved_on(zone: str) -> None:
     """There 23:00 of the 28th is followed by 00:00 of the 29th."""
-    found = slots(Schedule("30 23 * * *", zone), at("2026-03-27T12:00:00+00:00"), at("2026-03-30T12:00:00+00:00"))
-    assert [slot.wall for slot in found] == ["2026-03-27 23:30", "2026-03-29 00:00", "2026-03-29 23:30"]
+    found = occurrences(Schedule("30 23 * * *", zone), at("2026-03-27T12:00:00+00:00"), at("2026-03-30T12:00:00+00:00"))
+    assert [occurrence.wall for occurrence in found] == ["2026-03-27 23:30", "2026-03-29 00:00", "2026-03-29 23:30"]
 
 
 def test_a_date_that_a_zone_left_out_has_none() -> None:
@@ -80,16 +81,16 @@ def test_a_date_that_a_zone_left_out_has_none() -> None:
 
 def test_weekdays_are_days_of_the_zone() -> None:
     schedule = Schedule("30 0 * * 1-5", "Asia/Shanghai")
-    found = slots(schedule, at("2026-11-20T00:00:00+00:00"), at("2026-11-24T00:00:00+00:00"))
-    assert [slot.wall for slot in found] == ["2026-11-23 00:30", "2026-11-24 00:30"]
+    found = occurrences(schedule, at("2026-11-20T00:00:00+00:00"), at("2026-11-24T00:00:00+00:00"))
+    assert [occurrence.wall for occurrence in found] == ["2026-11-23 00:30", "2026-11-24 00:30"]
 
 
 def test_of_what_was_missed_the_newest_is_posted_late_or_all_of_it_is_skipped() -> None:
     schedule = Schedule("0 9 * * *", "UTC")
     since, nine = at("2026-11-18T09:00:00+00:00"), at("2026-11-21T09:00:00+00:00")
     late = due(schedule, since, nine + 3600)
-    assert late.post == Slot("2026-11-21 09:00", nine)
-    assert [slot.wall[:10] for slot in late.skipped] == ["2026-11-19", "2026-11-20"]
+    assert late.post == Occurrence("2026-11-21 09:00", nine)
+    assert [occurrence.wall[:10] for occurrence in late.skipped] == ["2026-11-19", "2026-11-20"]
     too_late = due(schedule, since, nine + 5 * 3600)
     assert too_late.post is None
     assert len(too_late.skipped) == 3
@@ -123,14 +124,14 @@ def test_a_schedule_is_read_or_what_is_wrong_with_it_said(words: tuple[str, str,
 def test_the_days_of_a_cron_expression_are_numbered_as_crontab_numbers_them(weekday: str, days: str) -> None:
     schedule = read_cron(f"0 9 * * {weekday}", "UTC")
     assert isinstance(schedule, Schedule)
-    found = slots(schedule, at("2026-11-22T00:00:00+00:00"), at("2026-11-28T23:00:00+00:00"))  # from a Sunday on
-    assert " ".join(f"{datetime.fromtimestamp(slot.at, UTC):%a}".lower() for slot in found) == days
+    found = occurrences(schedule, at("2026-11-22T00:00:00+00:00"), at("2026-11-28T23:00:00+00:00"))  # from a Sunday on
+    assert " ".join(f"{datetime.fromtimestamp(occurrence.at, UTC):%a}".lower() for occurrence in found) == days
 
 
 def test_a_day_of_the_month_or_of_the_week_is_enough_as_crontab_has_it() -> None:
     schedule = Schedule("0 9 1,15 * 1", "UTC")
-    found = slots(schedule, at("2026-11-01T00:00:00+00:00"), at("2026-11-30T23:00:00+00:00"))
-    assert [slot.wall[8:10] for slot in found] == ["01", "02", "09", "15", "16", "23", "30"]
+    found = occurrences(schedule, at("2026-11-01T00:00:00+00:00"), at("2026-11-30T23:00:00+00:00"))
+    assert [occurrence.wall[8:10] for occurrence in found] == ["01", "02", "09", "15", "16", "23", "30"]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ def test_a_field_that_is_none_is_refused_wherever_it_stands(field: str, place: i
 
 def test_the_next_one_of_a_rare_schedule_is_told() -> None:
     found = next_of(Schedule("0 9 29 2 *", "UTC"), at("2026-11-21T10:00:00+00:00"))
-    assert found == Slot("2028-02-29 09:00", at("2028-02-29T09:00:00+00:00"))
+    assert found == Occurrence("2028-02-29 09:00", at("2028-02-29T09:00:00+00:00"))
 
 
 @given(
@@ -197,17 +198,17 @@ def test_whatever_the_ticks_no_time_comes_twice_and_none_is_forgotten(
         now += tick
         found = due(schedule, last, now)
         passed = [*found.skipped, *([found.post] if found.post else [])]
-        seen += [slot.wall for slot in passed]
-        last = max([last, *(slot.at for slot in passed)])
+        seen += [occurrence.wall for occurrence in passed]
+        last = max([last, *(occurrence.at for occurrence in passed)])
     assert seen == sorted(set(seen))
-    assert seen == [slot.wall for slot in slots(schedule, first, now)]
+    assert seen == [occurrence.wall for occurrence in occurrences(schedule, first, now)]
 
 
 @pytest.mark.parametrize("zone", [*ZONES, "America/Nuuk", "Africa/Casablanca"])
 @pytest.mark.parametrize("cron", ["30 2 * * *", "0 9 * * mon", "0 * * * *", "0 2 1,15 * fri"])
 def test_the_previous_one_is_the_one_that_comes_before_the_next(zone: str, cron: str) -> None:
     schedule = Schedule(cron, zone)
-    found = slots(schedule, at("2026-09-01T00:00:00+00:00"), at("2027-05-01T00:00:00+00:00"))
+    found = occurrences(schedule, at("2026-09-01T00:00:00+00:00"), at("2027-05-01T00:00:00+00:00"))
     for earlier, later in itertools.pairwise(found):
         assert previous_of(schedule, later.at) == earlier
         assert next_of(schedule, earlier.at) == later

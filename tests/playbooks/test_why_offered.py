@@ -303,17 +303,17 @@ def test_a_cordoned_card_comes_with_how_to_uncordon_it_after_who_did(tmp_path: P
     waits = pod(said=refused(none_of(1, "1 1/1 CardCordoned")))
     report = ask(tmp_path, cluster(cordoned("GPU-0"), waits))
     assert codes(report) == ["card-cordoned"]
-    look, undo = cause(report).next_actions[:2]
+    look, uncordon = cause(report).next_actions[:2]
     assert look.command == "kubectl get node gpu-1 -o yaml --show-managed-fields"
-    assert (undo.command, undo.changes_cluster) == (f"kubectl annotate node gpu-1 {CORDON}-", True)
+    assert (uncordon.command, uncordon.changes_cluster) == (f"kubectl annotate node gpu-1 {CORDON}-", True)
 
 
 def test_of_several_cordoned_cards_one_is_uncordoned_and_the_others_stay(tmp_path: Path) -> None:
     waits = pod(said=refused(none_of(1, "1 2/2 CardCordoned")))
     report = ask(tmp_path, cluster(cordoned("GPU-0", "GPU-1"), waits))
-    undo = cause(report).next_actions[1]
-    assert undo.command == f"kubectl annotate node gpu-1 --overwrite {CORDON}=GPU-1"
-    assert "GPU-0" in undo.label
+    uncordon = cause(report).next_actions[1]
+    assert uncordon.command == f"kubectl annotate node gpu-1 --overwrite {CORDON}=GPU-1"
+    assert "GPU-0" in uncordon.label
 
 
 def test_a_node_that_was_taken_for_a_pod_is_called_a_node(tmp_path: Path) -> None:

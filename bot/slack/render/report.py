@@ -123,7 +123,7 @@ def render_report(
     at_a_glance = [action for action in steps_shown(report) if cause and action in cause.next_actions]
     steps = overview.steps if overview else at_a_glance
     following = _next(steps, report, room)
-    also = _others(overview.problems if overview else report.findings[1:], room)
+    also = _others(overview.findings if overview else report.findings[1:], room)
     gaps = _gaps(report.gaps, room)
     seen = Text("slack.seen", moment=room.text(seen_at(report), _TITLE))
     by_button = any(button["action_id"] == EVERYTHING for button in closing)

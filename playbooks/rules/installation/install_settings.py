@@ -116,7 +116,7 @@ def loud(scene: InstallScene) -> Iterator[Finding]:
         proofs = [quotes.of_pod(pod, quote, "{.spec.containers[*].command}")]
         deployment = scene.install.deployment
         raised = open_for(deployment, VERBOSITY, scene.now)
-        lower = undo(raised)[:1] if raised else [_edit(Text("verbosity-high.lower"), deployment)]
+        lower = how_to_revert(raised)[:1] if raised else [_edit(Text("verbosity-high.lower"), deployment)]
         yield finding("verbosity-high", claim, scene.seen.confidence, proofs=proofs, severity=severity, actions=lower)
 
 
@@ -264,9 +264,9 @@ def open_change(deployment: Workload, text: str, now: datetime) -> Finding:
     values, late = {**described(record, now), "because": because}, now.timestamp() - record.deadline
     if late > LATE_S:
         claim = Text("changing.open-late", **values, late=roughly(late))
-        return finding("change-open", claim, proofs=[proof], actions=undo(record)[:1])
+        return finding("change-open", claim, proofs=[proof], actions=how_to_revert(record)[:1])
     claim = Text("changing.open", **values)
-    return finding("change-open", claim, proofs=[proof], severity="info", actions=undo(record))
+    return finding("change-open", claim, proofs=[proof], severity="info", actions=how_to_revert(record))
 
 
 def described(record: Record, now: datetime) -> dict[str, str]:
@@ -280,12 +280,12 @@ def described(record: Record, now: datetime) -> dict[str, str]:
     }
 
 
-def undo(record: Record) -> tuple[NextAction, ...]:
+def how_to_revert(record: Record) -> tuple[NextAction, ...]:
     """The steps that revert a change, or extend it."""
     kind = record.kind
     what = {"change": record.shown, "container": record.container}
     return (
-        act(Text("changing.undo", **what), kind.reverting),
+        act(Text("changing.revert", **what), kind.reverting),
         act(Text("changing.longer"), f"{kind.verb} extend 10m"),
     )
 

@@ -115,6 +115,6 @@ def uncordon(node: Node, uuids: Sequence[str]) -> tuple[NextAction, NextAction]:
     left = ",".join(fromkey for fromkey in dict.fromkeys(named) if fromkey and fromkey not in uuids)
     change = ("--overwrite", f"{CORDON_KEY}={left}") if left else (f"{CORDON_KEY}-",)
     who = kubectl("get", "node", node.name, "-o", "yaml", "--show-managed-fields")
-    undo, label = kubectl("annotate", "node", node.name, *change), Text("card-cordoned.who", node=node.name)
+    command, label = kubectl("annotate", "node", node.name, *change), Text("card-cordoned.who", node=node.name)
     back = Text("card-cordoned.uncordon", node=node.name, cards=", ".join(uuids))
-    return step(label, who), act(back, undo)
+    return step(label, who), act(back, command)

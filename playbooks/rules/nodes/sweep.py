@@ -257,8 +257,8 @@ def cards_cordoned(group: Group) -> Part:
     pairs = zip(shown, wanted, strict=False)
     proofs = [quotes.of_node_annotation(seen.node, CORDON_KEY, uuids[0]) for seen, uuids in pairs]
     look = proofs[0].command
-    undo = uncordon(shown[0].node, wanted[0][:1]) if fault.code == "card-cordoned" else ()
-    return Part(claim, proofs, [step(Text("card-cordoned.look"), look), *undo])
+    fix = uncordon(shown[0].node, wanted[0][:1]) if fault.code == "card-cordoned" else ()
+    return Part(claim, proofs, [step(Text("card-cordoned.look"), look), *fix])
 
 
 def _meant(node: NodeScene, why: str) -> list[str]:
