@@ -88,8 +88,8 @@ async def serve_http(
 
     `ready` says why the bot is not ready, or nothing; `slack` takes Slack's requests, in HTTP mode; `posts` are the
     handlers of alerts and of pagers' posts, by path. `notes` gives lines that /readyz adds, whether it is ready or not.
-    `limits` are by default those of this process; `metrics` answers /metrics. Raises SourceError when the port cannot
-    be opened.
+    `limits` are by default `ConnectionLimits.of_this_process`; `metrics` answers /metrics. Raises SourceError when the
+    port cannot be opened.
     """
     host, _, port = bind.rpartition(":")
     clients = Clients(limits or ConnectionLimits.of_this_process())

@@ -161,7 +161,7 @@ def places_of(record: Record) -> set[tuple[str, str, str]]:
 
 
 def is_replaced(deployment: Object, change: KnownChange) -> bool:
-    """Whether the Deployment is another object than the one that was changed, as far as that is known."""
+    """Whether the Deployment is another object than the changed one; False where the change's uid is not known."""
     return bool(change.uid) and deployment["metadata"].get("uid") != change.uid
 
 

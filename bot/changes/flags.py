@@ -70,7 +70,7 @@ class FlagInWords(NamedTuple):
 
 
 def find_spot(deployment: Object, container: str) -> ArgumentList | None:
-    """The words of the container with that name, wherever it stands; None where no container, or two, have it."""
+    """The command and arguments of the container with that name; None where no container, or two, have it."""
     found = [(index, spec) for index, spec in enumerate(containers(deployment)) if spec.get("name") == container]
     if len(found) != 1:
         return None

@@ -307,7 +307,7 @@ def groups(profile: Profile) -> list[GoroutineGroup]:
 
 
 def crowded(found: Sequence[GoroutineGroup]) -> list[GoroutineGroup]:
-    """Groups with many goroutines that wait in own code; those of idle connections or the profiler are left out."""
+    """The groups of more than `MANY` goroutines that wait in a known place; idle connections and the profiler aside."""
     return [group for group in found if group.goroutines > MANY and group.waits_in and not _expected(group)]
 
 

@@ -73,7 +73,7 @@ class Store(StoredRows):
         self.marks = MarkRows(engine, now)
 
     async def read_clock(self) -> None:
-        """Reads the database's clock, if the store goes by that; call this now and then."""
+        """Reads the database's clock again where `now` goes by that. Raises StoreError. To be called now and then."""
         if isinstance(self.now, DatabaseClock):
             await self.now.read()
 

@@ -106,7 +106,7 @@ async def look(sources: Sources, request: Request, writer: Writer | None = None)
 def prepare(
     found: ChangeSnapshot, request: Raise, change_id: str, *, by: str, channel: str = ""
 ) -> Plan | NothingToDo | Refusal:
-    """The plan of the change, or why there is none: pure. `by` asks, in the Slack channel or (empty) in a shell."""
+    """The plan of the change, or why there is none. Pure. `by` is who asks; `channel` is Slack's, empty in a shell."""
     wanted = msgspec.structs.replace(request, by=by, channel=channel, means=found.means)
     now = found.taken_at.timestamp()
     plan = partial(plan_raise, now=now, change_id=change_id, version=found.around.version, skew_s=found.skew_s)

@@ -258,7 +258,7 @@ def _minutes_since(at: float) -> int:
 
 
 async def _alertmanager(place: Kept) -> list[Link]:
-    """Whether alerts arrive, as its Watchdog shows."""
+    """Links: whether alerts arrive, as its Watchdog shows."""
     if place.oncall is None or not place.oncall.takes_alerts:
         return []
     heard = max((mark.at for mark in await place.marks.all(HEARD)), default=0.0)
@@ -278,7 +278,7 @@ _UNAUTHORIZED = 401
 
 
 async def _alerts(settings: Settings) -> list[Link]:
-    """Whether the running bot takes alerts there: without credentials it asks for them, and keeps nothing."""
+    """Links: whether the running bot takes alerts there: without credentials it asks for them, and keeps nothing."""
     if settings.oncall is None or not settings.oncall.takes_alerts:
         return []
     host, _, port = settings.http.bind.rpartition(":")

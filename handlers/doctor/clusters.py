@@ -108,20 +108,20 @@ class Installed(ClusterSeen, frozen=True, kw_only=True):
 
 
 async def answers(place: ClusterSeen) -> list[Link]:
-    """Whether the API server answers, with its version."""
+    """Links: whether the API server answers, with its version."""
     version = await place.sources.cluster.server_version()
     return [Link("cluster", "ok", Text("doctor.server", version=version), about=place.about)]
 
 
 async def lists(place: ClusterSeen) -> list[Link]:
-    """Whether pods and nodes can be listed. A pod is always read; nodes come from memory while their watch is alive."""
+    """Links: whether pods and nodes can be listed. A pod is always read; watched nodes come from memory."""
     await place.sources.cluster.list(PODS, metadata_only=True, most=1)
     await place.sources.cluster.list(NODES)
     return []
 
 
 async def clock(place: ClusterSeen) -> list[Link]:
-    """A link: how far the API server's clock is from this machine's."""
+    """Links: how far the API server's clock is from this machine's."""
     cluster = place.sources.cluster
     skew = cluster.clocks.skew_s if cluster.clocks else 0.0
     by = roughly(abs(skew))
@@ -132,7 +132,7 @@ async def clock(place: ClusterSeen) -> list[Link]:
 
 
 async def hami(place: Installed) -> list[Link]:
-    """Whether HAMi's scheduler is installed, of a known version and ready."""
+    """Links: whether HAMi's scheduler is installed, of a known version and ready."""
     install, about = place.seen.install, place.about
     if not install.seen:
         unread = [gap for gap in place.seen.gaps if gap.source in ("deployments", "scheduler pods")]
@@ -187,7 +187,7 @@ async def rights(place: Installed) -> list[Link]:
 
 
 async def metrics(place: Installed) -> list[Link]:
-    """Whether the scheduler serves metrics about itself."""
+    """Links: whether the scheduler serves metrics about itself."""
     if not place.seen.install.seen:
         return []
     process = await gather_memory(place.sources, place.seen.install)
@@ -199,7 +199,7 @@ async def metrics(place: Installed) -> list[Link]:
 
 
 async def profiles(place: Installed) -> list[Link]:
-    """Whether the scheduler serves profiles."""
+    """Links: whether the scheduler serves profiles."""
     if not place.seen.install.seen:
         return []
     taken = await fetch_profile(Request("goroutine", 0), place.sources)
@@ -209,7 +209,7 @@ async def profiles(place: Installed) -> list[Link]:
 
 
 async def prometheus(place: Installed) -> list[Link]:
-    """Whether Prometheus answers, and has HAMi's series; no link where the settings name none."""
+    """Links: whether Prometheus answers, and has HAMi's series; no link where the settings name none."""
     server, about = place.sources.prometheus, place.about
     if server is None:
         return []

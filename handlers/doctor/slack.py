@@ -12,7 +12,9 @@ from handlers.doctor.links import Link, State, broken
 
 
 class Workspace(NamedTuple):
-    """Slack, for the checks. `app_token`: of a bot that opens connections; `joins`: checks may join public channels."""
+    """Slack, as the checks need it. `app_token` is empty in HTTP mode. The bot has to post to `channels`. `guests`:
+    they are answered too, and no scope is needed to know them. `joins`: checks may join public channels.
+    """
 
     gateway: Gateway
     app_token: str = ""
@@ -22,7 +24,7 @@ class Workspace(NamedTuple):
 
 
 async def token(place: Workspace) -> list[Link]:
-    """Whether Slack takes the bot's token. Raises WrongInstall."""
+    """Links: whether Slack takes the bot's token. Raises WrongInstall."""
     try:
         who = await place.gateway.identity()
     except SlackFailure as failure:
@@ -31,7 +33,7 @@ async def token(place: Workspace) -> list[Link]:
 
 
 async def scopes(place: Workspace) -> list[Link]:
-    """Whether the app has the scopes that the bot needs. Raises WrongInstall."""
+    """Links: whether the app has the scopes that the bot needs. Raises WrongInstall."""
     granted = (await place.gateway.identity()).scopes
     check_scopes(granted, guests=place.guests)
     if wished := sorted(WISHED_SCOPES.keys() - granted):
@@ -41,7 +43,7 @@ async def scopes(place: Workspace) -> list[Link]:
 
 
 async def connection(place: Workspace) -> list[Link]:
-    """Whether Slack gives the address of a connection. None is opened: Slack would send the bot's events to it."""
+    """Links: whether Slack gives the address of a connection. None is opened: Slack would send events to it."""
     if not place.app_token:
         return [Link("http-mode", "ok", Text("doctor.http-mode"))]
     try:
@@ -52,7 +54,7 @@ async def connection(place: Workspace) -> list[Link]:
 
 
 async def channels(place: Workspace) -> list[Link]:
-    """Whether the bot may post to each of the channels."""
+    """Links: whether the bot may post to each of the channels."""
     return [await _channel(place, channel) for channel in place.channels]
 
 

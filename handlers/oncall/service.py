@@ -113,7 +113,10 @@ class TriageService:
         return self._deps.say("triage.done")
 
     async def remind(self, who: Person, row: IncidentRow, seconds: float, at: float, zone: str) -> str:
-        """Keeps a reminder for the person in `seconds` from `at`, 0: tomorrow at 9:00 in the zone."""
+        """Keeps a reminder of the incident for the person; gives what to tell them. It is due `seconds` after `at`,
+        in unix time, or with 0 at 9:00 of the next day in `zone` (empty: UTC). Raises Refused for an incident that is over,
+        AccessDenied outside its channel.
+        """
         if who.channel != row.channel:
             raise self._elsewhere(row)
         if not row.incident.is_open:

@@ -37,7 +37,7 @@ def is_reference(word: str) -> bool:
 
 
 def kind_meant(words: Sequence[str], kept: "Sequence[KeptProfile]") -> str:
-    """The kind of profile that versions and times mean: that of an id among the words, else cpu if one is kept."""
+    """The kind of profile that a version or time means: that of an id among the words, else cpu, or what is kept."""
     ids = (found[1] for found in map(_ID.fullmatch, words) if found)
     kinds = [profile.kind for profile in kept]
     return next(ids, "cpu" if "cpu" in kinds or not kinds else kinds[0])
@@ -104,8 +104,9 @@ Contents = dict[str, Content]
 
 
 async def contents_of(words: Sequence[str], rows: "ProfileRows", now: float) -> Contents:
-    """The kept profiles that the words name. Raises NotFound for a word that could name one and does not, UsageError
-    for more than `MOST` of them.
+    """The kept profiles that words name (ids, versions, times), by these words; all other words are passed over.
+
+    Raises NotFound for an id, version or time without a profile, UsageError for more than `MOST` of them.
     """
     wanted = [word for word in dict.fromkeys(words) if is_reference(word)]
     if not wanted:

@@ -146,10 +146,10 @@ async def _read(prometheus: Prometheus, at: datetime, reader: UsageReader) -> li
 
 
 def by_share(name: str) -> str:
-    """The query for one series per container's share of a GPU: a restarted vGPUmonitor is scraped as another instance.
+    """The query for one series for each container's share of a GPU, whichever vGPUmonitor pod reported it and when.
 
-    `pod` would change with the monitor's pod as well, where it is that pod's name; its namespace and container do
-    not.
+    Where the container's pod is `exported_pod`, `pod` is the monitor's and changes when that restarts: it is left out.
+    The monitor's `namespace` and `container` do not change.
     """
     if not name.startswith("hami_"):
         return f"max by (podnamespace, podname, ctrname, deviceuuid, vdeviceid) ({name})"

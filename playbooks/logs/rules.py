@@ -110,7 +110,7 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def confidence(self) -> Confidence:
-        """`suspected` when a log that could not be read whole may hold a newer run."""
+        """How sure a finding is: `suspected` where an extender's log that was not read whole may hold a newer run."""
         extenders = [log.read for log in self.logs if log.container == EXTENDER_CONTAINER]
         unread = self.seen.gaps or any(isinstance(log, Gap) or log.ends_early for log in extenders)
         return "suspected" if unread or len(self.install.pods) > MAX_SCHEDULERS else "confirmed"

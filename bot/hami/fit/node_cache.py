@@ -98,7 +98,7 @@ class Stock:
         """How often the filter ran on a node so far: the cost of a question beside reading nodes."""
 
     def ledger(self, pods: Iterable[Pod | Holder]) -> Ledger:
-        """The ledger of these pods. Afterwards only these pods are remembered, for the next call."""
+        """What these pods hold of GPUs, added up. Only what these hold is remembered for the next call."""
         pods, counted = list(pods), self._counted
         if pods != counted[0]:
             counted = self._counted = pods, add_up(of_each(self._kept, self._holding, pods))

@@ -58,7 +58,7 @@ USUAL_KEYS = {
 
 
 class AnnotatedContainer(NamedTuple):
-    """A container with its pod's annotations, as a webhook sees it: each limit without a request has an equal one."""
+    """A container with its pod's annotations, as a webhook sees it: a limit without a request is also the request."""
 
     container: str
     limits: Amounts
@@ -307,7 +307,7 @@ class Vendor:
         return self.alone(ContainerRequest(word, "", 1, 1, 0, 0))
 
     def alone(self, container: ContainerRequest, **annotations: Any) -> PodRequest:
-        """The request of a pod with one container, and what its annotations rule out."""
+        """The request of a pod with only this container, of this vendor; `annotations`: fields of `Constraints`."""
         own = msgspec.structs.replace(container, vendor=self.names.word)
         return PodRequest("", "", "", (own,), Constraints(**annotations))
 

@@ -355,7 +355,7 @@ class LiveCluster(ApiClient):
         return found.items
 
     async def listed(self, wanted: Selection[R], namespace: str = "") -> Listed[R]:
-        """The list of one namespace or of all, with what could not be read; `undecodable` does not change."""
+        """The objects of one namespace or of all, and those not decodable, which `undecodable` does not name."""
         kind = wanted.kind
         path = kind.path(segment(namespace) if namespace else "")
         size = min(wanted.most or PAGE_SIZE, PAGE_SIZE)

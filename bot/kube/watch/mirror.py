@@ -69,7 +69,7 @@ class Mirror(Generic[R]):
         self.version = self.settled = version
 
     def apply(self, change: WatchEvent[R]) -> None:
-        """Takes over one change, unless a later one of the object, or a list after it, is known already."""
+        """Takes over one change of an object, unless a later change of it, or a later list, is known already."""
         key = change.key
         if change.version <= max(self.settled, self._known(key)):
             return

@@ -178,7 +178,9 @@ class Loosened(NamedTuple):
 
 
 def loosen(scene: PodScene, names: Sequence[str]) -> Loosened | None:
-    """The loosening that leaves most of the selection, tried on the first of `names` that the selection leaves out."""
+    """How to loosen the pod's node selection least, so that it fits on a node of `names` that the selection rules out;
+    None where it would fit on none of the first few.
+    """
     drops = NodeFilter(_without(scene.pod, affinity=True)).obstacle
     unselected = (name for name in names if name in scene.obstacles and scene.obstacles[name].text == SELECTOR_TEXT)
     found: dict[tuple[str, ...], list[str]] = {}

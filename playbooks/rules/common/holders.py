@@ -262,7 +262,7 @@ def in_question(scene: PodScene) -> dict[str, list[str]]:
 
 
 def waited_for(scene: PodScene) -> Finding | None:
-    """The finding of one node's idle holders without which the pod fits; None where no holder is known to be idle."""
+    """The finding that the pod would fit if idle pods that hold GPUs of one node ended; None where it would not."""
     measured = scene.usage
     if measured is None or scene.view.ledger is None or not measured.usage.usage.containers:
         return None
