@@ -371,7 +371,7 @@ class Inbox:
             thread_ts=question.thread_ts,
             replaces=not question.beside,
             now=deps.now,
-            words=escape(one_line(plain_text(question.words), SHOWN_WORDS)),
+            words=lambda: escape(one_line(plain_text(question.words), SHOWN_WORDS)),
             say=say,
         )
 

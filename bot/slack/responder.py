@@ -71,7 +71,7 @@ class Responder:
     `now` is a clock in seconds, `key` the question's: another process gives the same answer.
 
     Nobody has used `url` yet, as far as is known, and it serves for `LIFE` from now on. Slack says when it does not, as
-    after a restart, and then another way is taken. `words` are the question's, escaped mrkdwn: they stand above the
+    after a restart, and then another way is taken. `words` gives the question's, escaped mrkdwn: they stand above the
     files, which the answer itself cannot carry. `replaces`: the answer takes the place of the message whose button was
     clicked. Else each use of the url is a new message and stays: by the url of a command Slack replaces nothing
     (slackapi/bolt-js#2287 and bolt-python#1268).
@@ -91,7 +91,7 @@ class Responder:
         thread_ts: str = "",
         replaces: bool = False,
         now: Callable[[], float],
-        words: str = "",
+        words: Callable[[], str] = str,
         say: Texts,
     ) -> None:
         self._gateway = gateway
@@ -175,7 +175,8 @@ class Responder:
     async def _with_files_elsewhere(self, form: Message) -> Message:
         if not form.files:
             return form
-        above = self._say("desk.files-of", words=self._words) if self._words else self._say("desk.files")
+        words = self._words()
+        above = self._say("desk.files-of", words=words) if words else self._say("desk.files")
         told = await self._direct(Message(above, files=form.files), "the files of an answer")
         return without_files(form, self._say("desk.files-elsewhere")) if told else form._replace(files=())
 
