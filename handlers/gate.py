@@ -77,7 +77,7 @@ class Gate:
                 await deps.outbox.put(key, origin.user, message)
                 return
             way = (deps.gateway, deps.outbox, url, channel, origin.user)
-            await Responder(*way, key=key, thread_ts=thread_ts, now=deps.now).answer(message)
+            await Responder(*way, key=key, thread_ts=thread_ts, now=deps.now, say=deps.say).answer(message)
 
         deps.work.start(key, tell, regardless=True)
 

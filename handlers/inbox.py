@@ -345,7 +345,7 @@ class Inbox:
 
     def reply(self, key: str, question: Question) -> Reply:
         """The way to answer the question; an edited message is answered where its first words were."""
-        deps, answered = self.deps, _answered(key)
+        deps, answered, say = self.deps, _answered(key), self.deps.texts(language_of(question.words))
         key = question.message if question.edited_ts else key
         if question.public:
             return ChannelReply(
@@ -359,12 +359,8 @@ class Inbox:
                 asked_ts=question.asked_ts,
                 url=question.response_url,
                 clears=not question.beside,
+                say=say,
             )
-
-        def files_line() -> str:
-            words = one_line(plain_text(question.words), SHOWN_WORDS)
-            return escape(deps.say("desk.files-of", words=words)) if words else ""
-
         return Responder(
             deps.gateway,
             deps.outbox,
@@ -375,7 +371,8 @@ class Inbox:
             thread_ts=question.thread_ts,
             replaces=not question.beside,
             now=deps.now,
-            files_line=files_line,
+            words=lambda: escape(one_line(plain_text(question.words), SHOWN_WORDS)),
+            say=say,
         )
 
 

@@ -20,7 +20,7 @@ from bot.slack.outbox import Outbox
 from bot.slack.render import blocks
 from bot.store import StoreError
 from bot.store.facts import Fact
-from bot.texts import Text, in_english
+from bot.texts import Text, Texts, in_english
 
 USES = 5
 LIFE = 30 * 60.0
@@ -29,7 +29,6 @@ PATIENCE_S = 1.0
 """Seconds after which an answer that takes longer announces itself."""
 _PATIENCE_IF_IT_STAYS_S = 3.0
 """Seconds until the announcement where that stays above the answer: few answers should need it."""
-_INVITE = "Files can be attached only where I am a member: `/invite` me to this channel and ask again."
 _MARGIN = 30.0
 _PROGRESS_TIMEOUT = 3.0
 
@@ -63,10 +62,6 @@ async def announced(show: Callable[[], Awaitable[None]], after_s: float, again_s
         await announcing
 
 
-_FILES = "Here are the files of the answer that you asked for."
-_FILES_ELSEWHERE = "The files of this answer are in your direct messages with me."
-
-
 class Responder:
     """The answer to one command, click or shortcut: by its response_url while that serves, else by another way.
 
@@ -76,9 +71,9 @@ class Responder:
     `now` is a clock in seconds, `key` the question's: another process gives the same answer.
 
     Nobody has used `url` yet, as far as is known, and it serves for `LIFE` from now on. Slack says when it does not, as
-    after a restart, and then another way is taken. `files_line` is the line of escaped mrkdwn above the files, which
-    the answer itself cannot carry. `replaces`: the answer takes the place of the message whose button was clicked. Else
-    each use of the url is a new message and stays: by the url of a command Slack replaces nothing
+    after a restart, and then another way is taken. `words` gives the question's, escaped mrkdwn: they stand above the
+    files, which the answer itself cannot carry. `replaces`: the answer takes the place of the message whose button was
+    clicked. Else each use of the url is a new message and stays: by the url of a command Slack replaces nothing
     (slackapi/bolt-js#2287 and bolt-python#1268).
 
     Neither `progress` nor `answer` raises for anything that Slack or the store does.
@@ -96,7 +91,8 @@ class Responder:
         thread_ts: str = "",
         replaces: bool = False,
         now: Callable[[], float],
-        files_line: Callable[[], str] = str,
+        words: Callable[[], str] = str,
+        say: Texts,
     ) -> None:
         self._gateway = gateway
         self._outbox = outbox
@@ -106,7 +102,8 @@ class Responder:
         self._thread_ts = thread_ts
         self.replaces = replaces
         self._now = now
-        self._files_line = files_line
+        self._words = words
+        self._say = say
         self._expires_at = now() + LIFE - _MARGIN
         self._left = USES if url else 0
         self._answers = 0
@@ -178,8 +175,10 @@ class Responder:
     async def _with_files_elsewhere(self, form: Message) -> Message:
         if not form.files:
             return form
-        told = await self._direct(Message(self._files_line() or _FILES, files=form.files), "the files of an answer")
-        return without_files(form, _FILES_ELSEWHERE) if told else form._replace(files=())
+        words = self._words()
+        above = self._say("desk.files-of", words=words) if words else self._say("desk.files")
+        told = await self._direct(Message(above, files=form.files), "the files of an answer")
+        return without_files(form, self._say("desk.files-elsewhere")) if told else form._replace(files=())
 
     async def _direct(self, message: Message, what: str) -> bool:
         """By the outbox. One key for each answer, so that the whole of it takes the place of its files' line."""
@@ -209,6 +208,7 @@ class ChannelReply(msgspec.Struct):
     asked_ts: str
     url: str
     clears: bool
+    say: Texts
     seen: asyncio.Task[None] | None = None
     replaces: ClassVar[bool] = True
     """The answer replaces its announcement."""
@@ -260,7 +260,7 @@ class ChannelReply(msgspec.Struct):
         return True
 
     async def _respond(self, message: Message) -> None:
-        shown = without_files(message, _INVITE) if message.files else message
+        shown = without_files(message, self.say("desk.files-need-me")) if message.files else message
         await self.gateway.respond(self.url, shown, in_channel=True, thread_ts=self.thread_ts)
 
     async def progress(self, message: Message) -> None:

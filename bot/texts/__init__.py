@@ -29,7 +29,7 @@ T = TypeVar("T")
 _LINES: Mapping[Language, re.Pattern[str]] = {
     language: re.compile(rf"^([^=\n]+)\.{language}( = .*)$", re.MULTILINE) for language in LANGUAGES
 }
-_FACT = re.compile(r"^\w+ = .*$", re.MULTILINE)
+_FACT = re.compile(r'^(?:\w+|".*") = .*$', re.MULTILINE)
 GPU = "GPU"
 NOUN_VALUE = "gpu"
 _ANY_DEVICE = "device"
@@ -327,9 +327,11 @@ def facts(section: str) -> Mapping[str, Any]:
 @cache
 def _names(kind: Kind) -> tuple[Mapping[str, str], Sequence[tuple[re.Pattern[str], str]]]:
     """The Chinese of words, and of those with `{}` for a part that has a name itself or stays as it is."""
-    pairs = [pair.rsplit(": ", 1) for pair in facts("names")[kind]]
-    forms = [(re.compile(re.escape(word).replace(r"\{\}", "(.+?)")), told) for word, told in pairs if "{}" in word]
-    return dict(pairs), forms
+    words = facts(f"names-{kind}")
+    forms = [
+        (re.compile(re.escape(word).replace(r"\{\}", "(.+?)")), told) for word, told in words.items() if "{}" in word
+    ]
+    return words, forms
 
 
 @lru_cache(maxsize=4096)

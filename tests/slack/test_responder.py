@@ -12,6 +12,7 @@ from bot.slack.message import File, Message
 from bot.slack.outbox import Outbox
 from bot.slack.responder import LIFE, Responder
 from bot.store import Store
+from bot.texts import Texts
 from sandbox.slack import Fault
 from tests.slack.bot import staged
 from tests.slack.outbox_support import (
@@ -41,15 +42,20 @@ class Inbox:
         self.outbox = outbox
         self.store = store
 
+    def responder(self, url: str, channel: str, user: str, key: str, *, replaces: bool = False) -> Responder:
+        bot = self.bot
+        more = {"key": key, "replaces": replaces, "now": bot.clock.now, "say": Texts("en")}
+        return Responder(bot.gateway, self.outbox, url, channel, user, **more)
+
     def asked(self, channel: str = ONCALL, user: str = ADA) -> Responder:
         """By a command."""
         path = self.bot.slack._world.responses.issue("commands", channel, user).path
         url = self.bot.slack.url + path
-        return Responder(self.bot.gateway, self.outbox, url, channel, user, key=url, now=self.bot.clock.now)
+        return self.responder(url, channel, user, url)
 
     def resumed(self, key: str, channel: str = ONCALL, user: str = ADA) -> Responder:
         """By a form, which has no response_url."""
-        return Responder(self.bot.gateway, self.outbox, "", channel, user, key=key, now=self.bot.clock.now)
+        return self.responder("", channel, user, key)
 
     async def clicked(self) -> Responder:
         """By a button of a message that ADA alone sees."""
@@ -57,9 +63,7 @@ class Inbox:
         ts = ephemerals(self.bot, ONCALL, ADA)[-1]["ts"]
         path = self.bot.slack._world.responses.issue("actions", ONCALL, ADA, original=ts).path
         url = self.bot.slack.url + path
-        return Responder(
-            self.bot.gateway, self.outbox, url, ONCALL, ADA, key=url, replaces=True, now=self.bot.clock.now
-        )
+        return self.responder(url, ONCALL, ADA, url, replaces=True)
 
     def seen(self, channel: str = ONCALL, user: str = ADA) -> list[str]:
         """What the user alone is shown in the channel."""
