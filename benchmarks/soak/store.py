@@ -13,7 +13,7 @@ import msgspec
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from bot.digest.schedule import Schedule, slots
+from bot.digest.schedule import Schedule, occurrences
 from bot.store.engine import StoreError, open_engine, store_errors
 from bot.store.tables import alerts, audit, changes, digest_runs, digests, incident_events, incidents, outbox, seen
 
@@ -101,7 +101,7 @@ class Reader:
             found.digests[row.by] += 1
             schedule = Schedule(*msgspec.json.decode(row.schedule))
             if not row.stopped:
-                missed = slots(schedule, row.since, time.time() - _LATE_S)
+                missed = occurrences(schedule, row.since, time.time() - _LATE_S)
                 found.missed.extend(f"{row.id} of {slot.wall}" for slot in missed)
         for row in await self._rows(select(changes.c.record, changes.c.created_at)):
             found.raises[msgspec.json.decode(row.record)["by"]].append(row.created_at)

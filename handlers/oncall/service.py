@@ -114,8 +114,8 @@ class TriageService:
 
     async def remind(self, who: Person, row: IncidentRow, seconds: float, at: float, zone: str) -> str:
         """Keeps a reminder of the incident for the person; gives what to tell them. It is due `seconds` after `at`,
-        in unix time, or with 0 at 9:00 of the next day in `zone` (empty: UTC). Raises Refused for an incident that is over,
-        AccessDenied outside its channel.
+        in unix time, or with 0 at 9:00 of the next day in `zone` (empty: UTC). Raises Refused for an incident that is
+        over, AccessDenied outside its channel.
         """
         if who.channel != row.channel:
             raise self._elsewhere(row)
