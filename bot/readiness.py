@@ -24,7 +24,7 @@ from bot.triage.webhook import Alert
 
 
 class Receivers(NamedTuple):
-    """The functions that keep alerts, and pagers' posts."""
+    """The functions that store what arrives at the bot's port: `take` alerts, `hear` what a pager posts."""
 
     take: Take
     hear: Hear

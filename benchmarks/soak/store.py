@@ -102,7 +102,7 @@ class Reader:
             schedule = Schedule(*msgspec.json.decode(row.schedule))
             if not row.stopped:
                 missed = occurrences(schedule, row.since, time.time() - _LATE_S)
-                found.missed.extend(f"{row.id} of {slot.wall}" for slot in missed)
+                found.missed.extend(f"{row.id} of {one.wall}" for one in missed)
         for row in await self._rows(select(changes.c.record, changes.c.created_at)):
             found.raises[msgspec.json.decode(row.record)["by"]].append(row.created_at)
         for row in await self._rows(select(audit).order_by(audit.c.seq)):

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 def open_by_copy(event: ChangeEvent, known: Known | None) -> KnownChange | None:
-    """The open change by the journal's copy, where the event ended it by a record that was edited; else None."""
+    """The change as the journal has it, where the event ended it by a record that somebody had edited; else None."""
     opened = known.get(event.record.id) if known and event.record and event.kind in ENDS else None
     return None if not opened or not event.record or same_way_back(opened.record, event.record) else opened
 

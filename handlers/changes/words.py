@@ -61,7 +61,7 @@ Request = Show | Raise | Extend | Revert
 
 
 class ChangeAsked(NamedTuple):
-    """A request about profiles as typed, with the values of the surface's own options."""
+    """A request about changes as typed, with the values of the surface's own options."""
 
     request: Request
     options: dict[str, Any]

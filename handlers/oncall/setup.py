@@ -60,7 +60,7 @@ async def incidents_kept(
     settings: Settings, deps: Deps, clock: Clock, *, identity: str, pace: float
 ) -> AsyncGenerator[tuple[Keeper, Receivers] | None]:
     """Watches clusters, looks after incidents and tells pagers while the context lasts. Gives the keeper, and the
-    receivers of alerts for it; None without settings for alerts.
+    receivers of alerts and pagers' posts; None without settings for alerts.
 
     Slack need not have been reached: messages wait in the outbox, and anything that needs the bot's identity is left
     out.

@@ -84,7 +84,7 @@ def file_of(pod: Pod) -> str:
 
 
 def rules_on_others(pod: Pod) -> list[str]:
-    """The pod's fields, named as in the API, whose effect depends on other pods, ports or volumes."""
+    """What a pod of a manifest asks for that depends on other pods, ports or volumes: `podAffinity`, `hostPort`."""
     if not isinstance(spec := pod.spec, ManifestSpec):
         return []
     near, apart = (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity) if spec.affinity else (None, None)

@@ -74,7 +74,10 @@ class Day(msgspec.Struct, frozen=True):
 
 
 async def gather_day(prometheus: Prometheus, day: date, until: datetime) -> Day:
-    """What Prometheus measured on the day (UTC), or until `until` in its whole hours so far. Raises SourceError."""
+    """What Prometheus measured on the day (UTC), of one not over at `until` in its whole hours so far.
+
+    Raises SourceError, also where not an hour of the day has passed.
+    """
     begin = datetime.combine(day, time(), UTC)
     hours = min(24, (until - begin) // _HOUR)
     if not hours:

@@ -138,7 +138,7 @@ class Judgement(NamedTuple):
 
 
 def judge(scene: PodScene) -> Judgement:
-    """The findings about a pending pod."""
+    """What the rules in `WAITING` find about a pending pod, its devices called as people call them."""
     told = run(WAITING, scene)
     of_nodes = told.ended not in (_NOT_OURS, _PAST_HAMI, _CLAIMS_ALONE)
     return Judgement([finding.about(scene.noun) for finding in told.findings], of_nodes)

@@ -237,5 +237,5 @@ def read_waits(lines: Iterable[str]) -> list[ThrottledRequest]:
 
 
 def are_felt(waits: Sequence[ThrottledRequest]) -> bool:
-    """Whether throttling delays pods: one request waited over a second, or all together over a minute."""
+    """Whether the client's throttling delays pods: a request waited over a second, or all together over a minute."""
     return any(wait.seconds > _FELT_S for wait in waits) or sum(wait.seconds for wait in waits) > _FELT_TOGETHER_S

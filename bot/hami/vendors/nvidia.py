@@ -228,7 +228,7 @@ class Nvidia(Vendor):
 
 
 def read_link_scores(text: str) -> dict[tuple[str, str], int] | None:
-    """The link scores for topology-aware by (uuid, uuid), None when the annotation is no such JSON."""
+    """How well GPUs are linked, for the policy topology-aware, by (uuid, uuid); None for text that is no such JSON."""
     try:
         listed = _link_scores.decode(text.encode()) or []
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):

@@ -108,7 +108,9 @@ def passing(
 
 
 def equal_groups(run: Run, groups: Iterable[list[CardUse]], *, largest_first: bool) -> list[list[CardUse]]:
-    """The groups sorted by size. Equal ones come in the scan's order, or reversed: HAMi's order is random."""
+    """The groups sorted by size. HAMi's order of equal ones is random: here the scan's, or with `run.other_order` that
+    reversed; `run.met_equals` is set where there are any.
+    """
     some = list(groups)
     sizes = Counter(map(len, some))
     if len(sizes) < len(some):

@@ -182,7 +182,7 @@ class Vendor:
         return max(to_int32(count), 0) if self.wraps_count else count if 0 < count <= INT32_MAX else 0
 
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
-        """What the webhook makes of a container; most vendors only check that its limits name their count."""
+        """What HAMi's webhook makes of a container. Most vendors only look whether its limits name their count."""
         return Mutation() if resources.count in shown.limits else None
 
     def askable(self, container: ContainerRequest, constraints: Constraints, resources: Resources, amount: int) -> int:

@@ -328,7 +328,7 @@ def read_value(text: str, kind: type[P]) -> P | None:
 
 
 def gist(report: Report) -> str:
-    """A digest of an answer that differs when another answer tells something else, but not when only an age or amount
+    """A hash of an answer that differs when another answer tells something else, but not when only an age or amount
     differs.
     """
     found = [(finding.code, finding.confidence, finding.scope.nodes) for finding in report.findings]

@@ -91,10 +91,10 @@ def render_report(
     `words` is the question as typed after the command, for the buttons that ask it again; without it there are none.
     [Show everything] asks for the answer with `everything`, which has the rest in files, as has one without buttons.
     `channel_buttons` is for an answer that only the asker sees: it adds [Post to channel], unless `direct`, which is
-    for one in a direct message. `names`: users of Slack who asked for a change are shown by name in the verdict and its
-    detail, which calls them unless one person alone sees it, and times in the reader's own zone. Without `files` there
-    are none, and nothing says what is left out: for an answer that its verdict gives whole. `watch` is the pod, where
-    it waits: a button tells when it runs.
+    for one in a direct message. `names`: the verdict and its detail show times in the reader's own zone, and who asked
+    for a change in Slack by name, which notifies them unless one person alone sees it. Without `files` there are none,
+    and nothing says what is left out: for an answer that its verdict gives whole. `watch` is the pod, where it waits: a
+    button tells when it runs.
     """
     room = Room(TOTAL_BUDGET - _FRAME, say)
     closing = room.take(

@@ -59,7 +59,7 @@ def library_of(plugins: Sequence[Pod]) -> Library | None:
 
 
 def library_told(plugins: Sequence[Pod]) -> Part | None:
-    """The fact which HAMi-core the node has; None where no image tells."""
+    """A part for findings: the version of HAMi-core on the node; None where no image of its `plugins` tells it."""
     library = library_of(plugins)
     return Part(Text("hami-core.version", version=library.version), [library.proof]) if library else None
 
