@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Paging:
-    """The names of the pagers in the settings."""
+    """Sends the pages of the store to the settings' pagers, and hears what they post; then `soon` is called."""
 
     def __init__(
         self, deps: Deps, settings: PagingSettings, owner: str, pace_s: float, soon: Callable[[], None]

@@ -140,7 +140,7 @@ class ClusterScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def runs(self) -> int:
-        """How often the filter ran on a node with this view's stock, for this question and earlier ones."""
+        """How often the filter ran on a node with the stock of these views, for this question and earlier ones."""
         return sum(view.runs for view in self.views)
 
     def _stock(self, of: Terms) -> Stock:

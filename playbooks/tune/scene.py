@@ -200,7 +200,7 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def held_back(self) -> Throttled:
-        """The requests that extenders held back by the client limits that are set now (`--kube-qps`, `--kube-burst`)."""
+        """The requests that extenders held back by the client limits that are set now: `--kube-qps`, `--kube-burst`."""
         same = [
             (pod, waits)
             for pod, waits in self.throttled.by_scheduler
