@@ -146,7 +146,7 @@ class IncidentRows(AuditedRows):
         return [_row(row) for row in await self._read("reading the open incidents", query)]
 
     async def open_signatures(self, cluster: str, causes: Sequence[Cause]) -> set[str]:
-        """The signatures of those of the causes that have an open incident in the cluster."""
+        """The signatures of `causes` for which an incident is open in the cluster."""
         keys = {_key(cluster, cause): cause.signature for cause in causes}
         found: list[str | None] = []
         for some in parts(list(keys)):

@@ -347,7 +347,7 @@ CODE, QUOTE = "impossible-anywhere", "1 4/4 CardInsufficientMemory"
 
 
 async def known_answer(_: None) -> list[Link]:
-    """Asks the question whose answer is known as Slack does, in every language: whether the answer is right."""
+    """Links: whether a question whose answer is known is answered rightly, asked as in Slack, in every language."""
     asked = understand(WORDS)
     assert isinstance(asked, ParsedQuestion)
     try:
