@@ -255,7 +255,7 @@ class Digests:
         after |= {f"changes/{record.target} {record.flag} {record.new}": "1" for record in opened}
         now = self._deps.now()
         files = await asyncio.to_thread(
-            self._pictures, snapshot.parts.get("gpus"), [*earlier, PostedDigest(now, after)]
+            self._pictures, snapshot.scene.parts.get("gpus"), [*earlier, PostedDigest(now, after)]
         )
         before = earlier[-1].figures if earlier else None
         newer = next((gap.why for gap in report.gaps if gap.source == NEWER_HAMI), "")
