@@ -10,7 +10,7 @@ from typing import Any, cast
 from msgspec import UNSET
 
 from bot.report import Change, ChangeTarget, Confidence, Evidence, Finding, NextAction, Report, Severity, Table
-from bot.texts import Prose, Text, Texts, listed, literal, named, together
+from bot.texts import Kind, Prose, Text, Texts, listed, literal, named, together
 
 # Control and format characters (escape sequences, bidi overrides, zero widths, tags), lone surrogates, line and
 # paragraph separators, and what this Unicode version does not know and so cannot measure.
@@ -54,14 +54,19 @@ _HEADINGS: Mapping[str, Text] = {
 }
 """Headings in place of titles that say too little; a title is the same in every language, for JSON and file names."""
 
-_STATES = frozenset(
-    {
-        *("state", "verdict", "plugin", "lock", "handshake", "kubernetes", "acts", "direction", "do", "slots"),
-        *("details", "component", "object", "objects", "of", "area", "seen", "call", "known by", "grows with"),
-        *("one more of", "stage", "slowest stage", "topic", "scaling", "healthy", "cordoned", "format", "kind"),
-    }
-)
-"""Columns whose cells are the bot's own words."""
+_OWN_WORDS: Mapping[str, tuple[Kind, ...]] = {
+    **dict.fromkeys(
+        (
+            *("state", "verdict", "plugin", "lock", "handshake", "kubernetes", "acts", "direction", "do", "slots"),
+            *("details", "component", "object", "objects", "of", "area", "seen", "call", "known by", "grows with"),
+            *("one more of", "stage", "slowest stage", "topic", "scaling", "healthy", "cordoned", "format", "kind"),
+        ),
+        ("states",),
+    ),
+    "what": ("states", "columns"),
+    "value": ("states", "sources"),
+}
+"""Columns whose cells may be the bot's own words, and of which kinds; any other word stays as it is."""
 _JSON_PATH = re.compile(r"jsonpath='?\{\.([^}]+)\}")
 _PATH_STEP = re.compile(r'\w+\[\?\(@\.\w+=="([^"]*)"\)\]|((?:\\.|[^.\[\]*])+)')
 """Matches a step of a JSONPath: what a filter picks, or a name with its escaped dots."""
@@ -121,17 +126,12 @@ def for_people(table: Table, say: Texts) -> Table:
     """The table with its columns and the bot's words for states in the language of `say`; JSON has them in English."""
     if say.language == "en":
         return table
-    states = [number for number, column in enumerate(table.columns) if column in _STATES]
+    kinds = [_OWN_WORDS.get(column, ()) for column in table.columns]
 
-    def row(cells: tuple[str, ...]) -> tuple[str, ...]:
-        if table.title == "node":  # annotations and conditions are quoted as they are
-            what, value = cells
-            return (told, say.name(value, "states")) if (told := say.name(what)) != what else cells
-        if table.title == "figures":
-            return (*(say.name(cell, "states") for cell in cells[:-1]), say.name(cells[-1], "sources"))
-        return tuple(say.name(cell, "states") if number in states else cell for number, cell in enumerate(cells))
+    def told(cell: str, kinds: tuple[Kind, ...]) -> str:
+        return next((name for kind in kinds if (name := say.name(cell, kind)) != cell), cell)
 
-    rows = tuple(map(row, table.rows)) if states or table.title == "node" else table.rows
+    rows = tuple(tuple(map(told, row, kinds)) for row in table.rows) if any(kinds) else table.rows
     return Table(table.title, tuple(map(say.name, table.columns)), rows)
 
 
