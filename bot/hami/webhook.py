@@ -23,6 +23,8 @@ _RESPECTS_FOREIGN = Version(2, 7, 0)
 LEAVES_OWN_ALONE = (Version(2, 7, 0), Version(2, 9, 0))
 """HAMi from the first version to before the second admits a pod that names HAMi's scheduler unchanged."""
 DEFAULT_SCHEDULERS = ("", "default-scheduler")
+_NAME_LABEL = "kubernetes.io/metadata.name"
+"""The label that the API server gives each namespace: its name."""
 
 
 class Rejection(NamedTuple):
@@ -113,11 +115,15 @@ How = Literal["opted-out", "unselected", "namespace", "static", "older", "privil
 
 
 class LeftAlone(NamedTuple):
-    """Why the webhook did not act on a pod. `key`: of the label that decides, if one does; `value`: empty if absent."""
+    """Why the webhook did not act on a pod. `key`: of the label that decides, if one does; `value`: empty if absent.
+
+    `may_go`: without the label the webhook would act, and the label can be removed.
+    """
 
     how: How
     key: str = ""
     value: str = ""
+    may_go: bool = False
 
 
 def reason_left_alone(
@@ -133,9 +139,9 @@ def reason_left_alone(
     spaces = hook[1].namespace_selector if hook else default
     labels = pod.metadata.labels or {}
     if key := unmet_key(objects, labels):
-        return LeftAlone("opted-out" if labels.get(key) else "unselected", key, labels.get(key, ""))
+        return LeftAlone("opted-out" if _may_go(key, objects, labels) else "unselected", key, labels.get(key, ""))
     if namespace is not None and (key := unmet_key(spaces, namespace)):
-        return LeftAlone("namespace", key, namespace.get(key, ""))
+        return LeftAlone("namespace", key, namespace.get(key, ""), _may_go(key, spaces, namespace))
     if pod.metadata.annotation(MIRROR_KEY):
         return LeftAlone("static", MIRROR_KEY)
     made, began = (parse_time(resource.metadata.creation_timestamp) for resource in (pod, hook[0] if hook else pod))
@@ -154,6 +160,12 @@ def _asks(container: Container, config: DeviceConfig) -> bool:
     resources = container.resources
     asked = (resources.limits, resources.requests) if resources else ()
     return any(config.manages(name) for amounts in asked for name in amounts or ())
+
+
+def _may_go(key: str, selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """Whether the selector wants the label away, which the API server does not set itself."""
+    without = {other: value for other, value in labels.items() if other != key}
+    return key in labels and key != _NAME_LABEL and unmet_key(selector, without) != key
 
 
 def unmet_key(selector: LabelSelector | None, labels: Mapping[str, str]) -> str:

@@ -31,7 +31,8 @@ VERDICT_LIMIT = 140
 _LONGEST_CLAIM = 400
 _READS = re.compile(
     r"kubectl(?: --?[\w-]+(?:=\S+| (?:'[^']*'|[^-\s]\S*)))* "
-    r"(?:get|describe|logs|auth|config|top|version|exec .* printenv)\b(?!.*(?:&& |\| kubectl ))"
+    r"(?:get|describe|logs|auth|config (?:get-contexts|view)|top|version|exec [^|;&]* printenv)\b"
+    r"(?!.*(?:&&|; |\| (?!grep)))"
 )
 """Matches a command of kubectl that changes nothing; its options stand before its verb, and no other kubectl behind."""
 

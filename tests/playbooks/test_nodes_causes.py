@@ -256,6 +256,9 @@ def test_a_driver_s_pod_that_is_down_is_told_although_gpus_are_handed_out(tmp_pa
 def test_a_driver_that_is_in_use_leads_to_hami_s_label(tmp_path: Path) -> None:
     others = {"gpu-operator/nvidia-driver-daemonset-gpu-1/ctr.previous": f"Unloading modules...\n{IN_USE}"}
     objects = cluster(*well("gpu-1"), drivers(), driver())
+    for one in objects:
+        if selected := one["spec"].get("nodeSelector") if one["kind"] == "Pod" else None:
+            one["spec"]["nodeSelector"] = {"kubernetes.io/os": "linux"} | selected
     report = answer("nodes", record(tmp_path, objects, others=others), {})
     assert IN_USE in quotes(report)
     assert cause(report).next_actions[0].command == "kubectl label node gpu-1 gpu-"

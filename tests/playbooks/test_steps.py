@@ -71,7 +71,7 @@ def test_a_holder_without_an_owner_is_deleted(tmp_path: Path) -> None:
             "StatefulSet",
             ["web-0"],
             "scale StatefulSet ml/web to 0 (now 1)",
-            "kubectl -n ml scale statefulset/web --replicas=0",
+            "kubectl -n ml scale statefulset/web --current-replicas=1 --replicas=0",
         ),
         (
             "ReplicaSet",
@@ -79,7 +79,7 @@ def test_a_holder_without_an_owner_is_deleted(tmp_path: Path) -> None:
             "scale ReplicaSet ml/web to 1 (now 2)",
             (
                 "kubectl -n ml annotate pod web-a controller.kubernetes.io/pod-deletion-cost=-1"
-                " && kubectl -n ml scale replicaset/web --replicas=1"
+                " && kubectl -n ml scale replicaset/web --current-replicas=2 --replicas=1"
             ),
         ),
         (
@@ -99,6 +99,15 @@ def test_a_holder_with_an_owner_is_ended_by_its_owner_which_would_start_another(
     assert told in step.label
     assert step.label.endswith(f"if only the pod is deleted, {kind} ml/web starts another")
     assert (step.command, step.changes_cluster) == (command, True)
+
+
+def test_a_stateful_set_is_not_scaled_where_that_would_end_other_pods_too(tmp_path: Path) -> None:
+    of = owner("StatefulSet", "web")
+    step = waiting(tmp_path, held("web-0", of, 11000), held("web-5", of, 1000))
+    assert (step.command, "stop StatefulSet ml/web" in step.label) == (
+        "kubectl -n ml get statefulset web -o yaml",
+        True,
+    )
 
 
 def of_deployment(one: Object, template: str) -> Object:
@@ -179,7 +188,7 @@ def test_init_containers_that_add_up_are_told_their_sum_the_gpu_s_size_and_what_
     inits = [container(gpu(memory=10000), f"step{number}") for number in range(2)]
     asks = pod(said=FULL, initContainers=inits, limits={})
     report = ask(tmp_path, cluster(asks, gpu_node(), version="2.9.0"))
-    assert "20,000 MiB on GPUs of 16,384 MiB" in cause(report).claim
+    assert "20,000 MiB in all, on GPUs of 16,384 MiB" in cause(report).claim
     assert (
         cause(report)
         .next_actions[0]
@@ -244,8 +253,9 @@ def test_a_pod_that_another_runtime_started_is_told_the_class_that_the_plugin_ne
 @pytest.mark.parametrize("own", ["", "nvidia"])
 def test_where_neither_cause_can_be_seen_that_is_said(own: str, tmp_path: Path) -> None:
     first = cause(blind(tmp_path, own, **({"runtimeClassName": own} if own else {})))
-    assert "cannot be read" in first.claim
-    assert not first.next_actions[0].changes_cluster
+    assert "could be read" in first.claim
+    asked = "kubectl -n ml run image-env --rm -i --restart=Never --image=example/main --command -- printenv "
+    assert first.next_actions[-1].command.startswith(asked)
 
 
 # ------------------------------------------------------------------------------------------------ their marks

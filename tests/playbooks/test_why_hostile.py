@@ -1,5 +1,6 @@
 """Objects that nobody should write and somebody will: an answer or a gap, never an exception, never a huge report."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -174,7 +175,7 @@ def test_a_name_that_a_shell_would_obey_is_quoted_in_every_command(tmp_path: Pat
     report = ask(tmp_path, cluster(gpu_node(), node, held, waiting))
     told = [*commands(report), *(proof.command for finding in report.findings for proof in finding.evidence)]
     assert any("reboot" in command for command in told)
-    assert all(f"'{evil}'" in command for command in told if "reboot" in command)
+    assert [command for command in told if "reboot" in re.sub("'[^']*'", "", command)] == []
 
 
 def test_a_holder_whose_name_holds_a_slash_is_no_exception(tmp_path: Path) -> None:

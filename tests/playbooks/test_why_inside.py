@@ -167,6 +167,12 @@ LOGGED: dict[str, tuple[Object, str, list[str]]] = {
 }
 
 
+@pytest.mark.parametrize("limits", [{"nvidia.com/gpu": "1"}, gpu() | {"nvidia.com/gpumem-percentage": "50"}])
+def test_a_limit_that_is_no_amount_is_told_as_one_that_is_not_set(tmp_path: Path, limits: Object) -> None:
+    report = asked(tmp_path, placed(looping(1), limits=limits, annotations=WHOLE), log=f"{OOM}\n")
+    assert "(now not set: 16,384 MiB" in cause(report).next_actions[0].label
+
+
 @pytest.mark.parametrize(("one", "log", "told"), LOGGED.values(), ids=LOGGED)
 def test_words_in_a_log_are_weighed_by_what_its_container_does(
     tmp_path: Path, one: Object, log: str, told: list[str]

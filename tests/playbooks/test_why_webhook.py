@@ -132,6 +132,14 @@ def test_why_hami_missed_the_pod_is_told_by_what_is_wrong_with_its_webhook_or_th
     assert objects is not SELECTS_OLD or "old" in quotes(report)
 
 
+@pytest.mark.parametrize("selector", [WHITELIST, {"matchLabels": {"kubernetes.io/metadata.name": "gpu"}}])
+def test_a_label_that_the_api_server_sets_or_the_selector_wants_is_not_to_be_removed(
+    tmp_path: Path, selector: Object
+) -> None:
+    report = ask(tmp_path, [*hook(namespaceSelector=selector), namespace(), bypassed()])
+    assert not [step for step in cause(report).next_actions if "label namespace" in step.command]
+
+
 # --------------------------------------------------------------------------------------- the webhook's own faults
 
 

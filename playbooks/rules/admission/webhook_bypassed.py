@@ -181,7 +181,7 @@ def _bypassed(
             look = f"kubectl get {KIND.lower()}s -o wide"
         elif how == "namespace":
             look = kubectl("get", "namespace", pod.namespace, "--show-labels")
-            if reason and reason.value:  # the selector wants the label away; what else it wants is the team's to say
+            if reason and reason.may_go:  # what else the selector may want is the team's to say
                 fix = Text("webhook-bypassed.unlabel", label=label, namespace=pod.namespace)
                 look = kubectl("label", "namespace", pod.namespace, f"{reason.key}-")
         looks = how not in ("unselected", "namespace", "static")

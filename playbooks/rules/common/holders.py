@@ -164,7 +164,8 @@ class PodEnd(NamedTuple):
 def stop(pod: Pod | Holder, pods: Iterable[Pod | Holder]) -> PodEnd:
     """How to end a pod for good: by its owner, which would start another. `pods`: among them those of the same owner.
 
-    A StatefulSet ends its highest numbers first, a Deployment the pod that costs least.
+    A StatefulSet ends its highest numbers first, a Deployment the pod that costs least. Where the owner has another
+    number of pods than is known here, kubectl refuses to scale it.
     """
     (kind, name), owner, own = _edited(pod), _named(pod), ("-n", pod.namespace)
     if kind == "Pod":
@@ -172,17 +173,17 @@ def stop(pod: Pod | Holder, pods: Iterable[Pod | Holder]) -> PodEnd:
     if kind == "Job" and not _group(pod, kind):
         return PodEnd(Text("stop.suspend", owner=owner), kubectl(*own, "patch", f"job/{name}", "-p", _SUSPENDED))
     target = ".".join(filter(None, (kind.lower(), _group(pod, kind))))
-    if kind not in _SCALED:
-        return PodEnd(Text("stop.other", owner=owner), kubectl(*own, "get", target, name, "-o", "yaml"))
     uids = {ref.uid for ref in pod.metadata.owner_references or ()}
-    refs = (ref.uid for one in pods for ref in one.metadata.owner_references or ())
-    count = max(1, sum(uid in uids for uid in refs))
-    number = pod.name.rpartition("-")[2]
-    left = int(number) if kind == "StatefulSet" and number.isdecimal() else count - 1
-    scale = kubectl(*own, "scale", f"{target}/{name}", f"--replicas={left}")
-    if kind != "StatefulSet" and left:
+    own_pods = [one for one in pods if uids & {ref.uid for ref in one.metadata.owner_references or ()}] or [pod]
+    numbers = [one.name.rpartition("-")[2] for one in own_pods] if kind == "StatefulSet" else []
+    last = max((int(number) for number in numbers if number.isdecimal()), default=-1)
+    if kind not in _SCALED or (numbers and pod.name.rpartition("-")[2] != str(last)):
+        return PodEnd(Text("stop.other", owner=owner), kubectl(*own, "get", target, name, "-o", "yaml"))
+    count = last + 1 if numbers else len(own_pods)
+    scale = kubectl(*own, "scale", f"{target}/{name}", f"--current-replicas={count}", f"--replicas={count - 1}")
+    if not numbers and count > 1:
         scale = f"{quotes.kubectl_pod(pod, 'annotate', _COST)} && {scale}"
-    return PodEnd(Text("stop.scale", owner=owner, left=left, count=max(count, left + 1)), scale)
+    return PodEnd(Text("stop.scale", owner=owner, left=count - 1, count=count), scale)
 
 
 def end_pod(name: str, node: str, every: Iterable[Pod | Holder]) -> NextAction:

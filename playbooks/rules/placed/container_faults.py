@@ -20,7 +20,7 @@ from bot.kube.models import ContainerStatus, Pod
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, act, gap, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
-from playbooks.quotes import let_read_logs
+from playbooks.quotes import kubectl, let_read_logs
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import GpuContainers, gpu_containers, in_trouble, statuses
@@ -301,7 +301,8 @@ def without_gpu(scene: PlacedScene, name: str) -> Part:
 
     A device plugin without NVIDIA's runtime class that registers GPUs shows that NVIDIA's is the node's default.
     """
-    pod, parts = scene.pod, [one for one in scene.pod.spec.containers if one.name == name]
+    pod, spec = scene.pod, scene.pod.spec
+    parts = [one for one in (*(spec.init_containers or ()), *spec.containers) if one.name == name]
     for variable in (one for part in parts for one in part.env or () if one.name in _VARIABLES):
         if variable.value_from is None and not (variable.name != _VISIBLE and variable.value == "all"):
             values = {"container": name, "variable": variable.name, "value": f'"{variable.value}"'}
@@ -314,10 +315,13 @@ def without_gpu(scene: PlacedScene, name: str) -> Part:
     named = needed or "nvidia"
     classed = edit_owner(pod, Text("no-gpu.set-class", name=named, now=own or Text("render.unset")), of_class(named))
     if needed and "nvidia" not in own:
-        shown = quotes.of_pod(scene.plugins[0], needed, "{.spec.runtimeClassName}")
+        plugin = next(one for one in scene.plugins if one.spec.runtime_class_name == needed)
+        shown = quotes.of_pod(plugin, needed, "{.spec.runtimeClassName}")
         claim = Text("no-gpu.runtime", name=needed, node=node, own=own or Text("render.unset"))
         return Part(claim, [shown], [classed])
-    look = step(Text("no-gpu.look", node=node), quotes.kubectl_pod(pod, "get", "-o", "yaml"))
+    images = [f"--image={part.image}" for part in parts]
+    once = kubectl("-n", pod.namespace, "run", "image-env", "--rm", "-i", "--restart=Never", *images)
+    look = act(Text("no-gpu.look", node=node), f"{once} --command -- printenv {_VISIBLE}")
     if "nvidia" in own:
         return Part(Text("no-gpu.classed", name=own, node=node), [], [look])
     if classes and scene.cards:

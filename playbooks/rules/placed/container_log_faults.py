@@ -15,7 +15,7 @@ from bot.hami.vendors import vendor_of_resource
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, act, step
-from bot.texts import Text, sentences, unstopped
+from bot.texts import Text, sentences, together, unstopped
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen, is_monitor
 from playbooks.gather.pods import asks_for_devices
@@ -274,11 +274,12 @@ def _more_memory(scene: PlacedScene, word: _Word) -> NextAction:
     """The step that raises the memory limit of a container that met it, or lets the program use less."""
     memory = scene.config.gpus.memory
     container = next((one for one in scene.once(given).containers if one.name == word.log.container), None)
-    now = written(container, memory) if container else None
+    now = (written(container, memory) if container else None) or Text("render.unset")
     size = max((card.memory_mib for card in scene.cards), default=0)
     held = max(share.memory_mib for share in scene.once(given).shares)
-    values = {"container": word.log.container, "resource": memory, "size": prose.mib(size), "given": prose.mib(held)}
-    return edit_owner(scene.pod, Text("in-container.raise", **values, now=str(now or Text("render.unset"))))
+    held_of = together(prose.mib(held), Text("in-container.of-size", size=prose.mib(size)) if size else "", by=" ")
+    values = {"container": word.log.container, "resource": memory, "given": held_of}
+    return edit_owner(scene.pod, Text("in-container.raise", **values, now=now if isinstance(now, Text) else str(now)))
 
 
 def _means_it(word: _Word, now: datetime) -> bool:
