@@ -26,8 +26,7 @@ from bot.texts import Prose, in_english, stored_text
 from bot.triage.webhook import Alert
 from handlers.deps import Deps, TaskLease
 from handlers.doctor.checks import BLIND, HEARD, Kept, at_cluster, blind_marks, find_links
-from handlers.doctor.links import wrong_with
-from handlers.doctor.slack import Workspace, is_of_token
+from handlers.doctor.links import Workspace, is_of_token, wrong_with
 
 WATCHDOG = "Watchdog"
 """The alert of kube-prometheus-stack that always fires."""

@@ -28,8 +28,7 @@ from bot.slack.gateway import Gateway
 from bot.texts import Language, Prose, Text, Texts
 from handlers.cluster_choice import ClusterChoice, usual_language
 from handlers.doctor.checks import find_links, of_cluster
-from handlers.doctor.links import Link, as_text, broken, has_failed
-from handlers.doctor.slack import Workspace
+from handlers.doctor.links import Link, Workspace, as_text, broken, has_failed
 from handlers.manifest import create_link
 from handlers.manifest import manifest as make_manifest
 from handlers.shell_output import progress, tell

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from bot.errors import NotFound, SourceError
 from bot.kube.models import Kind, Resource
-from bot.kube.object_memo import Kept
+from bot.kube.models.base import Kept
 from bot.report import Gap, gap
 from bot.texts import Text, in_english
 
@@ -127,7 +127,7 @@ class Cluster(Protocol):
 
     @property
     def kept(self) -> Kept | None:
-        """Results that questions keep for later ones (`bot.kube.object_memo`); None where no more will follow."""
+        """Results that questions keep for later ones (`bot.kube.models.base`); None where no more will follow."""
         ...
 
     @property

@@ -36,11 +36,10 @@ from bot.store.engine import NoStoreError, OlderStoreError
 from bot.store.facts import Mark, MarkRows
 from bot.texts import LANGUAGES, Language, Prose, Text, Texts
 from handlers.cluster_choice import ClusterChoice, open_sources, usual_language
-from handlers.doctor import clusters, slack
+from handlers.doctor import clusters
 from handlers.doctor.clusters import ClusterSeen, Installed
-from handlers.doctor.links import Link, State, as_json, as_text, broken, has_failed
+from handlers.doctor.links import Link, State, Workspace, as_json, as_text, broken, has_failed
 from handlers.doctor.links import in_words as links_in_words
-from handlers.doctor.slack import Workspace
 from handlers.oncall.calling import on_call_now
 from handlers.parsing.grammar import ParsedQuestion
 from handlers.parsing.slack_grammar import understand
@@ -377,10 +376,10 @@ _NOTHING = type(None)
 """The type of place for checks of the program alone."""
 CHECKS: tuple[Check, ...] = (
     Check("settings", Settings, _settings),
-    Check("slack-token", Workspace, slack.token, ("doctor", "monitor"), "failed", ends=True),
-    Check("slack-scopes", Workspace, slack.scopes, unasked="failed"),
-    Check("socket-mode", Workspace, slack.connection, unasked="failed"),
-    Check("slack-channel", Workspace, slack.channels, ("doctor", "monitor")),
+    Check("slack-token", Workspace, links.token, ("doctor", "monitor"), "failed", ends=True),
+    Check("slack-scopes", Workspace, links.scopes, unasked="failed"),
+    Check("socket-mode", Workspace, links.connection, unasked="failed"),
+    Check("slack-channel", Workspace, links.channels, ("doctor", "monitor")),
     Check("store", Kept, _opens, unasked="failed", ends=True),
     Check("store", Kept, _takes_writes, ("monitor",), "failed"),
     Check("self-test", Kept, _blind),

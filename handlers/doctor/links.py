@@ -1,12 +1,16 @@
-"""The links between the bot and what it needs, and how they are shown."""
+"""The links between the bot and what it needs, how they are shown, and those to Slack; nothing is posted."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
 from bot.errors import BotError
-from bot.texts import Prose, Texts
+from bot.readiness import GET_APP_KEY, GET_BOT_KEY, refused
+from bot.slack.app import WISHED_SCOPES, WrongInstall, check_scopes
+from bot.slack.failures import Problem, SlackFailure
+from bot.slack.gateway import Gateway
+from bot.texts import Prose, Text, Texts
 
 State = Literal["ok", "degraded", "failed"]
 STATES: tuple[State, ...] = get_args(State)
@@ -63,3 +67,78 @@ def as_json(links: Iterable[Link]) -> str:
     """Links in words as JSON: `{"links": [{"name": …, "state": …, "seen": …, "fix": …, "about": …}]}`."""
     rows: list[dict[str, Any]] = [dict(zip(Link._fields[:-1], link[:-1], strict=True)) for link in links]
     return msgspec.json.format(msgspec.json.encode({"links": rows})).decode()
+
+
+class Workspace(NamedTuple):
+    """Slack, as the checks need it. `app_token` is empty in HTTP mode. The bot has to post to `channels`. `guests`:
+    they are answered too, and no scope is needed to know them. `joins`: checks may join public channels.
+    """
+
+    gateway: Gateway
+    app_token: str = ""
+    channels: Sequence[str] = ()
+    guests: bool = True
+    joins: bool = False
+
+
+async def token(place: Workspace) -> list[Link]:
+    """Links: whether Slack takes the bot's token. Raises WrongInstall."""
+    try:
+        who = await place.gateway.identity()
+    except SlackFailure as failure:
+        raise refused(failure, GET_BOT_KEY) from failure
+    return [Link("slack-token", "ok", Text("doctor.token", team=who.team, user=who.user_id))]
+
+
+async def scopes(place: Workspace) -> list[Link]:
+    """Links: whether the app has the scopes that the bot needs. Raises WrongInstall."""
+    granted = (await place.gateway.identity()).scopes
+    check_scopes(granted, guests=place.guests)
+    if wished := sorted(WISHED_SCOPES.keys() - granted):
+        without = "; ".join(f"{scope} ({WISHED_SCOPES[scope]})" for scope in wished)
+        return [Link("slack-scopes", "ok", Text("doctor.scopes-wished", scopes=without))]
+    return [Link("slack-scopes", "ok", Text("doctor.scopes"))]
+
+
+async def connection(place: Workspace) -> list[Link]:
+    """Links: whether Slack gives the address of a connection. None is opened: Slack would send events to it."""
+    if not place.app_token:
+        return [Link("http-mode", "ok", Text("doctor.http-mode"))]
+    try:
+        await place.gateway.open_socket(place.app_token)
+    except SlackFailure as failure:
+        raise refused(failure, GET_APP_KEY) from failure
+    return [Link("socket-mode", "ok", Text("doctor.socket-mode"))]
+
+
+async def channels(place: Workspace) -> list[Link]:
+    """Links: whether the bot may post to each of the channels."""
+    return [await _channel(place, channel) for channel in place.channels]
+
+
+async def _channel(place: Workspace, channel: str) -> Link:
+    gateway = place.gateway
+    try:
+        await gateway.look_into(channel)
+    except SlackFailure as failure:
+        if failure.error != "not_in_channel" or "channels:join" not in (await gateway.identity()).scopes:
+            return _closed(channel, failure, "degraded")
+    else:
+        return Link("slack-channel", "ok", Text("doctor.channel"), about=channel)
+    try:
+        if place.joins:
+            await gateway.join(channel)
+    except SlackFailure as failure:
+        return _closed(channel, failure, "failed")
+    return Link("slack-channel", "ok", Text("doctor.channel-joins"), about=channel)
+
+
+def _closed(channel: str, failure: SlackFailure, otherwise: State) -> Link:
+    state = "failed" if failure.problem in {Problem.FORBIDDEN, Problem.GONE} else otherwise
+    return broken("slack-channel", failure, channel, state)
+
+
+def is_of_token(link: Link) -> bool:
+    """Whether the link is broken because Slack refuses the token."""
+    failure = link.error.failure if isinstance(link.error, WrongInstall) else link.error
+    return isinstance(failure, SlackFailure) and failure.problem is Problem.AUTH

@@ -18,7 +18,7 @@ from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import PODS, Node, Pod
-from bot.kube.object_memo import of_each
+from bot.kube.models.base import of_each
 from bot.kube.quantities import whole
 from bot.kube.selectors import obstacle
 from bot.report import Gap, gap

@@ -51,7 +51,7 @@ from bot.kube.models import (
     ResourceSlice,
     Workload,
 )
-from bot.kube.object_memo import Kept, of_each
+from bot.kube.models.base import Kept, of_each
 from bot.kube.selectors import label_matcher
 from bot.kube.times import parse_time
 from bot.report import NEWER_HAMI, Confidence, Gap, gap

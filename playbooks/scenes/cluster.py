@@ -18,7 +18,7 @@ from bot.hami.scheduler_logs.log_lines import LogLine
 from bot.hami.version import Version
 from bot.kube.cluster import Clocks
 from bot.kube.models import Event, Holder, Node, Pod, ResourceSlice, Workload
-from bot.kube.object_memo import Kept
+from bot.kube.models.base import Kept
 from bot.report import Gap
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduler_process import SchedulerProcess

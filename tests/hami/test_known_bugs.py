@@ -5,8 +5,7 @@ import re
 import pytest
 
 from bot.finding_codes import CODES
-from bot.hami.installation.known_bugs import bug_behind, known_bugs
-from bot.hami.version import Version, is_among, parse_version
+from bot.hami.version import Version, bug_behind, is_among, known_bugs, parse_version
 
 by_bug = pytest.mark.parametrize("bug", known_bugs(), ids=lambda bug: bug.id)
 

@@ -1,7 +1,7 @@
 """What is worked out of objects is worked out again for those alone that changed."""
 
 from bot.kube.models import Node, ObjectMeta
-from bot.kube.object_memo import Kept, of_each
+from bot.kube.models.base import Kept, of_each
 
 
 def node(name: str) -> Node:

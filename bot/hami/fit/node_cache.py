@@ -30,7 +30,7 @@ from bot.hami.nodes.node_state import (
 from bot.hami.nodes.registration import Registration, Unregistered
 from bot.hami.version import Rules, rules_of
 from bot.kube.models import Holder, Node, Pod
-from bot.kube.object_memo import Kept, of_each
+from bot.kube.models.base import Kept, of_each
 from bot.kube.selectors import label_matcher
 
 MOST_NUMBERED = 2**16

@@ -16,7 +16,7 @@ from bot.kube.client.live import Listed, LiveCluster, Selection
 from bot.kube.client.responses import left_out
 from bot.kube.cluster import Clocks, Which
 from bot.kube.models import NODES, DaemonPod, Holder, Kind, Node, Pod, Resource
-from bot.kube.object_memo import Kept
+from bot.kube.models.base import Kept
 from bot.kube.watch.follow import Follower, FollowPace, wait_for_shared
 
 R = TypeVar("R", bound=Resource)

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple, cast
 
 from bot.finding_codes import Code
 from bot.hami.installation.install import Install
-from bot.hami.installation.known_bugs import bug_behind
 from bot.hami.pods.request_parsing import asked_resources
 from bot.hami.scheduler_logs.log_lines import parse_line
 from bot.hami.signatures import Hit, Where, find
-from bot.hami.version import Version
+from bot.hami.version import Version, bug_behind
 from bot.kube.hami_pods import is_plugin
 from bot.kube.models import ContainerStatus, Event, Pod
 from bot.kube.recording.redact import NEVER_STARTED, masked

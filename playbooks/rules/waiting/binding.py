@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from bot.finding_codes import Code, as_code
 from bot.hami.installation.install import Install, read_forbidden
-from bot.hami.installation.known_bugs import bug_behind
 from bot.hami.nodes.node_lock import (
     LOCK_KEY,
     USUAL_ALLOCATION,
@@ -25,6 +24,7 @@ from bot.hami.pods.allocations import BIND_PHASE_KEY, is_finished, reserved_node
 from bot.hami.scheduler_logs.scheduling_events import chosen_node
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
+from bot.hami.version import bug_behind
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, act, one_line, step

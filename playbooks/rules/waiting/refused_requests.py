@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from bot.finding_codes import Code
 from bot.hami.installation.install import SchedulerConfig, find_scheduler_config, kube_scheduler_of
-from bot.hami.installation.known_bugs import KnownBug, bug_behind
 from bot.hami.nodes.node_state import has_vendor, is_left, is_offered
 from bot.hami.pods.request_parsing import extended_resources
 from bot.hami.scheduler_logs.log_lines import may_be_refused_request, parse_line
 from bot.hami.scheduler_logs.scheduling_events import finding_code
 from bot.hami.signatures import find
+from bot.hami.version import KnownBug, bug_behind
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.report import Confidence, Evidence, Finding, NextAction, act, step
 from bot.texts import Text
