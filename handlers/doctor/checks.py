@@ -36,7 +36,7 @@ from bot.store.engine import NoStoreError, OlderStoreError
 from bot.store.facts import Mark, MarkRows
 from bot.texts import LANGUAGES, Language, Prose, Text, Texts
 from handlers.cluster_choice import ClusterChoice, open_sources, usual_language
-from handlers.doctor import clusters
+from handlers.doctor import clusters, links
 from handlers.doctor.clusters import ClusterSeen, Installed
 from handlers.doctor.links import Link, State, Workspace, as_json, as_text, broken, has_failed
 from handlers.doctor.links import in_words as links_in_words
