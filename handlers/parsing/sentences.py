@@ -47,7 +47,7 @@ _AND = re.compile(
     r"|呢|还是|再(?:看|查)|怎[么麼]样了|好了[吗没]"
 )
 _THANKS = re.compile("[🙏👍🎉❤😀🙂]")
-_UNIT = r"(gi|mi|gib|mib|gb|mb|g|m|%)(?![a-z])"
+_UNIT = r"(gi|mi|gib|mib|gb|mb|gigs?|megs?|g|m|%)(?![a-z])"
 _SHAPE = re.compile(rf"(?<![\w.])(\d+)\s*[x*×]\s*(\d+(?:\.\d+)?)\s*{_UNIT}", re.IGNORECASE)
 _SIZE = re.compile(rf"(?<![\w.-])(\d+(?:\.\d+)?)\s*{_UNIT}", re.IGNORECASE)
 _NUMBERS = ["a an one 一", "two 两 二", "three 三", "four 四", "five 五", "six 六", "seven 七", "eight 八"]
