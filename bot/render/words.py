@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from msgspec import UNSET
 
-from bot.report import Change, ChangeTarget, Confidence, Evidence, Finding, NextAction, Report, Severity, Table
+from bot.report import Change, ChangeTarget, Confidence, Evidence, Finding, NextAction, Report, Severity, Subject, Table
 from bot.texts import Kind, Prose, Text, Texts, listed, literal, named, together
 
 # Control and format characters (escape sequences, bidi overrides, zero widths, tags), lone surrogates, line and
@@ -102,9 +102,11 @@ def _cells(character: str) -> int:
 
 def subject_name(report: Report) -> str:
     """Kind and name of the report's subject: `Pod ml/trainer-0`."""
-    subject = report.subject
-    name = "/".join(filter(None, (subject.namespace, subject.name)))
-    return " ".join(filter(None, (subject.kind, name)))
+    return " ".join(filter(None, (report.subject.kind, _place(report.subject))))
+
+
+def _place(subject: Subject) -> str:
+    return "/".join(filter(None, (subject.namespace, subject.name)))
 
 
 def about(report: Report) -> Text:
@@ -113,8 +115,7 @@ def about(report: Report) -> Text:
     if report.cluster and subject.kind == "Cluster" and subject.name in ("", report.cluster):
         return Text("render.cluster", cluster=report.cluster)
     cluster = Text("render.in-cluster", cluster=report.cluster) if report.cluster else ""
-    name = subject_name(report).removeprefix(subject.kind).strip()
-    return together(together(named(subject.kind, "titles"), name, by=" "), cluster, by=", ")
+    return together(together(named(subject.kind, "titles"), _place(subject), by=" "), cluster, by=", ")
 
 
 def heading(title: str) -> str:

@@ -22,7 +22,7 @@ from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.large_request import BY_AFFINITY, loosen
 from playbooks.rules.capacity.request_amounts import SHORT, Shortage, shortage
 from playbooks.rules.common import prose
-from playbooks.rules.common.holders import end_pod, owner_of, owner_told
+from playbooks.rules.common.holders import end_pod, owner_of
 from playbooks.scenes.waiting_pod import PodScene
 
 _MAX_TRIED = 20
@@ -145,7 +145,7 @@ def end_others(scene: AskedScene, found: Sequence[Ending]) -> list[NextAction]:
         return [end_pod(names[0], first.node, pods)]
     label = Text("change.end-pods", pods=prose.names(names), node=first.node)
     owned = [pod for pod in pods if f"{pod.namespace}/{pod.name}" in names and owner_of(pod).kind != "Namespace"]
-    if owners := [*dict.fromkeys(owner_told(pod) for pod in owned)]:
+    if owners := [*dict.fromkeys(owner_of(pod).asked for pod in owned)]:
         label = together(label, Text("change.started-again", owners=prose.names(owners)), by="; ")
     there = all(pod.node == first.node for pod in first.pods)
     look = ("gpus", "--node", first.node) if there else ("quota", scene.pod.namespace)

@@ -162,7 +162,6 @@ def idle_findings(scene: IdleScene) -> list[Finding]:
 def _row(holding: MeasuredHolding, owners: dict[tuple[str, str], Owner]) -> HolderRow:
     memory, _ = holding.holding.amounts
     owner = owners.get((holding.holding.namespace, holding.holding.name))
-    whose = (owner.team or f"{owner.kind} {owner.name}") if owner else ""
     why = ""
     if holding.idle_s is None:
         why = Text("idle.unmeasured", count=len(holding.unmeasured) or len(holding.shares))
@@ -176,6 +175,6 @@ def _row(holding: MeasuredHolding, owners: dict[tuple[str, str], Owner]) -> Hold
         ", ".join(holding.shares),
         memory_mib=memory,
         idle=idle,
-        owner=whose,
+        owner=owner.asked if owner else "",
         why=why,
     )

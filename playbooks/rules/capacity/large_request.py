@@ -83,8 +83,8 @@ def _added_up(scene: PodScene, code: Code) -> Part | None:
     versions; app containers always do.
     """
     asking, install = scene.request.containers, scene.install
-    inits = [container for container in asking if container.init]
-    summed = bool(inits) and scene.version is not None and scene.version < _LARGEST_INIT
+    older = scene.version is not None and scene.version < _LARGEST_INIT
+    summed = all_inits = older and any(container.init for container in asking)
     size = at_most(scene, scene.device.word)[0]
     if code == "impossible-anywhere" and not summed:
         summed = verdicts.INSUFFICIENT_MEMORY in nearest_refusal(scene)[1].codes
@@ -100,13 +100,13 @@ def _added_up(scene: PodScene, code: Code) -> Part | None:
         fewer = {"share": size // each, "each": each // scene.gpus.memory_factor, "now": now}
         less = Text("large.each", **values, **owner, **fewer, containers=names, resource=scene.gpus.memory)
         steps.append(edit(scene.pod, less))
-    if not inits or scene.version is None or scene.version >= _LARGEST_INIT:
+    if not all_inits:
         return Part(Text("large.several", **values), [], steps)
     name = install.deployment.name if install.deployment else "hami-scheduler"
     image = "jsonpath={.spec.template.spec.containers[*].image}"
     look = kubectl("-n", install.namespace, "get", "deployment", name, "-o", image)
-    one = edit(scene.pod, Text("large.one-init", **owner))
-    return Part(Text("large.inits", **values), [], [*steps, one, act(Text("large.upgrade"), look)])
+    steps += [edit(scene.pod, Text("large.one-init", **owner)), act(Text("large.upgrade"), look)]
+    return Part(Text("large.inits", **values), [], steps)
 
 
 def _each(scene: PodScene, size: int) -> int:

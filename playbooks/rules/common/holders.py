@@ -40,6 +40,11 @@ class Owner(NamedTuple):
     name: str
     team: str
 
+    @property
+    def asked(self) -> str:
+        """Who is asked about the pod: its team where one is named, else kind and name of the owner."""
+        return self.team or f"{self.kind} {self.name}"
+
 
 def owner_of(pod: Pod | Holder) -> Owner:
     """The pod's owner: its controller; of a ReplicaSet the Deployment, by the ReplicaSet's name without the hash."""
@@ -100,6 +105,11 @@ def _group(pod: Pod | Holder, kind: str) -> str:
     return group if "." in group else ""
 
 
+def _resource(pod: Pod | Holder, kind: str) -> str:
+    """The kind of the pod's owner as kubectl takes it: `job`, or `job.batch.volcano.sh`."""
+    return ".".join(filter(None, (kind.lower(), _group(pod, kind))))
+
+
 def edit(pod: Pod, label: Text, verb: tuple[str, ...] = ("edit",), *rest: str) -> NextAction:
     """The step that changes the pod's owner, and with it the pod: `kubectl VERB deployment/web REST`.
 
@@ -108,7 +118,7 @@ def edit(pod: Pod, label: Text, verb: tuple[str, ...] = ("edit",), *rest: str) -
     command only shows them.
     """
     kind, name = _edited(pod)
-    target = ".".join(filter(None, (kind.lower(), _group(pod, kind)))), name
+    target = _resource(pod, kind), name
     if kind in _ROLLED_OUT:
         return act(label, kubectl("-n", pod.namespace, *verb, "/".join(target), *rest))
     look = kubectl("-n", pod.namespace, "get", *target, "-o", "yaml")
@@ -148,12 +158,6 @@ _COST = "controller.kubernetes.io/pod-deletion-cost=-1"
 """The annotation by which a Deployment ends this pod first when it is scaled down."""
 
 
-def owner_told(pod: Pod | Holder) -> str:
-    """Who is asked about a pod: its team where one is named, else its owner."""
-    owner = owner_of(pod)
-    return owner.team or f"{owner.kind} {owner.name}"
-
-
 class PodEnd(NamedTuple):
     """How a pod is ended so that nothing starts it again: in words, and the command."""
 
@@ -172,9 +176,7 @@ def stop(pod: Pod | Holder, pods: Iterable[Pod | Holder]) -> PodEnd:
         return PodEnd(Text("stop.alone"), quotes.kubectl_pod(pod, "delete"))
     if kind == "Job" and not _group(pod, kind):
         return PodEnd(Text("stop.suspend", owner=owner), kubectl(*own, "patch", f"job/{name}", "-p", _SUSPENDED))
-    target = ".".join(filter(None, (kind.lower(), _group(pod, kind))))
-    uids = {ref.uid for ref in pod.metadata.owner_references or ()}
-    own_pods = [one for one in pods if uids & {ref.uid for ref in one.metadata.owner_references or ()}] or [pod]
+    target, own_pods = _resource(pod, kind), [one for one in pods if are_siblings(one, pod)] or [pod]
     numbers = [one.name.rpartition("-")[2] for one in own_pods] if kind == "StatefulSet" else []
     last = max((int(number) for number in numbers if number.isdecimal()), default=-1)
     if kind not in _SCALED or (numbers and pod.name.rpartition("-")[2] != str(last)):
@@ -186,11 +188,10 @@ def stop(pod: Pod | Holder, pods: Iterable[Pod | Holder]) -> PodEnd:
     return PodEnd(Text("stop.scale", owner=owner, left=count - 1, count=count), scale)
 
 
-def end_pod(name: str, node: str, every: Iterable[Pod | Holder]) -> NextAction:
+def end_pod(name: str, node: str, every: Sequence[Pod | Holder]) -> NextAction:
     """The step to wait for a pod (NAMESPACE/NAME, one of `every`), or to end it for good: `node` takes another then."""
-    pods = [*every]
-    pod = next(one for one in pods if f"{one.namespace}/{one.name}" == name)
-    end = stop(pod, pods)
+    pod = next(one for one in every if f"{one.namespace}/{one.name}" == name)
+    end = stop(pod, every)
     label = Text("change.end-pod", pod=name, node=node, end=end.how, users=_team(pod.metadata) or Text("stop.users"))
     return act(label, end.command)
 
@@ -305,7 +306,7 @@ def _told(scene: PodScene, found: Sequence[MeasuredHolding], measured: MeasuredN
         "pods": ", ".join(holding.name for holding in found),
         "memory": prose.mib(sum(holding.holding.amounts[0] for holding in found)),
         "time": roughly(min(holding.idle_s or 0 for holding in found)),
-        "owner": ", ".join(dict.fromkeys(map(owner_told, pods))),
+        "owner": ", ".join(dict.fromkeys(owner_of(pod).asked for pod in pods)),
         "node": node,
     }
     last = (holding.last for holding in found if holding.last)
@@ -314,7 +315,7 @@ def _told(scene: PodScene, found: Sequence[MeasuredHolding], measured: MeasuredN
     steps = list[NextAction]()
     for holding, pod in zip(found, pods, strict=True):
         end = stop(pod, holders.values())
-        ask = Text("waited-for.ask", **{**values, "pods": holding.name, "owner": owner_told(pod)}, end=end.how)
+        ask = Text("waited-for.ask", **{**values, "pods": holding.name, "owner": owner_of(pod).asked}, end=end.how)
         steps.append(act(ask, end.command))
     look = step(Text("waited-for.look", node=node), prose.command("gpus", "--idle", "--node", node))
     claim = Text("waited-for.claim", **values)

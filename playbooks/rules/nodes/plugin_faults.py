@@ -66,7 +66,7 @@ _DRIVER_CLAIMS: Mapping[Driver, str] = {
 _AFTER_INIT = "PodInitializing"
 _LONG_INIT = timedelta(minutes=2)
 """How long an init container may take: copying takes seconds; with a driver that is being built, ten minutes."""
-_OF_KUBERNETES = re.compile(r"(?:[\w.-]+\.)?(?:kubernetes|k8s)\.io/")
+_KUBERNETES_LABEL = re.compile(r"(?:[\w.-]+\.)?(?:kubernetes|k8s)\.io/")
 """Matches a label of Kubernetes' own, which is set again or which other pods need."""
 _KINDS = {
     1: "device-plugin-crash.error",
@@ -312,7 +312,7 @@ def _of_driver(pods: Iterable[_DriverPod], side: NodeSide, node: str, ended: Nod
     look = step(Text("driver-not-loaded.look", pod=name), kubectl("-n", pod.namespace, "describe", "pod", pod.name))
     proofs = [proof, *([line for _, line in hits] or lines[:1]), *(ended.proofs if ended else ())]
     keys = (key for plugin in side.plugin_pods for key in plugin.spec.node_selector or ())
-    chosen = next((key for key in keys if not _OF_KUBERNETES.match(key)), "")
+    chosen = next((key for key in keys if not _KUBERNETES_LABEL.match(key)), "")
     if not chosen and not isinstance(side.node, Gap) and side.node.metadata.label(_CHART_LABEL):
         chosen = _CHART_LABEL
     freed = kubectl("label", "node", node, f"{chosen}-") if chosen else ""

@@ -175,10 +175,14 @@ def _left_out(wanted: Constraints, card: Card, names: Names) -> str:
     return ""
 
 
+def _every_share(pod: Pod) -> list[Allocation]:
+    return [*shares(pod), *volcano.shares(pod)]
+
+
 def scaling_of(scene: PlacedScene) -> float | None:
     """The factor by which more memory is registered of the pod's GPUs than they have: 1 is none, None if not known."""
     settings = read_plugin_settings(scene.seen.config_maps if scene.seen else ())
-    own = {share.uuid for share in [*shares(scene.pod), *volcano.shares(scene.pod)]}
+    own = {share.uuid for share in _every_share(scene.pod)}
     cards = [*scene.cards, *volcano.cards(scene.node)] if scene.node else []
     factors = [memory_factor(card, scene.node, settings) for card in cards if scene.node and card.uuid in own]
     return max((factor for factor in factors if factor), default=settings.memory_scaling_of(scene.pod.spec.node_name))
@@ -189,7 +193,7 @@ def less_promised(scene: PlacedScene) -> list[NextAction]:
     promise no more.
     """
     seen, node, steps = scene.seen, scene.pod.spec.node_name, list[NextAction]()
-    mine = {share.uuid for share in [*shares(scene.pod), *volcano.shares(scene.pod)]}
+    mine = {share.uuid for share in _every_share(scene.pod)}
     others = [one for one in sharers(scene, scene.once(given)) or () if not are_siblings(one, scene.pod)]
     held = [(sum(one.memory_mib for one in shares(pod) if one.uuid in mine), pod) for pod in others]
     if held:
@@ -198,7 +202,7 @@ def less_promised(scene: PlacedScene) -> list[NextAction]:
         values = {"pod": f"{pod.namespace}/{pod.name}", "memory": prose.mib(memory)}
         steps.append(act(Text("in-container.end-sharer", **values, end=end.how), end.command))
     if seen is not None and not volcano.limited_containers(scene.pod):
-        steps.append(set_to("deviceMemoryScaling", 1, scaling_of(scene) or 1, node, (seen, scene.plugins)))
+        steps.append(set_to("deviceMemoryScaling", 1, scaling_of(scene) or 1, node, seen, plugins=scene.plugins))
     return steps or [step(Text("in-container.fix-full"), prose.command("gpus", "--node", node))]
 
 
@@ -243,7 +247,7 @@ def promised(scene: PlacedScene) -> Iterator[Promised]:
     node, pods = scene.node, scene.side.pods if scene.side else ()
     if node is None or isinstance(pods, Gap):
         return
-    both, own = [*scene.cards, *volcano.cards(node)], [*shares(scene.pod), *volcano.shares(scene.pod)]
+    both, own = [*scene.cards, *volcano.cards(node)], _every_share(scene.pod)
     holders = {pod.metadata.uid: pod for pod in [*pods, scene.pod] if not is_finished(pod)}
     for uuid in dict.fromkeys(share.uuid for share in own):
         found = [card for card in both if card.uuid == uuid and card.mode != "mig"]

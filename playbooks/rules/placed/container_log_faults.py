@@ -274,12 +274,12 @@ def _more_memory(scene: PlacedScene, word: _Word) -> NextAction:
     """The step that raises the memory limit of a container that met it, or lets the program use less."""
     memory = scene.config.gpus.memory
     container = next((one for one in scene.once(given).containers if one.name == word.log.container), None)
-    now = (written(container, memory) if container else None) or Text("render.unset")
+    now = written(container, memory) if container else None
     size = max((card.memory_mib for card in scene.cards), default=0)
     held = max(share.memory_mib for share in scene.once(given).shares)
     held_of = together(prose.mib(held), Text("in-container.of-size", size=prose.mib(size)) if size else "", by=" ")
     values = {"container": word.log.container, "resource": memory, "given": held_of}
-    return edit_owner(scene.pod, Text("in-container.raise", **values, now=now if isinstance(now, Text) else str(now)))
+    return edit_owner(scene.pod, Text("in-container.raise", **values, now=str(now) if now else Text("render.unset")))
 
 
 def _means_it(word: _Word, now: datetime) -> bool:

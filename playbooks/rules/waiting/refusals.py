@@ -131,7 +131,7 @@ def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]
     if cause.text == verdicts.TIME_SLICING_EXHAUSTED and scene.device.vendor is FIRST:
         slots = max((card.card.slots for card in scene.view.cards(node)), default=0)
         if slots and scene.judge(node, frozenset({cause.text})).fits:
-            first = (set_to(_SLOTS, 2 * slots, slots, node, (scene.seen, scene.plugins.get(node))),)
+            first = (set_to(_SLOTS, 2 * slots, slots, node, scene.seen, plugins=scene.plugins.get(node)),)
     return (*first, *prose.see_cards(node))
 
 

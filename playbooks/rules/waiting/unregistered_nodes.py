@@ -176,12 +176,11 @@ def registered_otherwise(
 
 
 def set_to(
-    key: str, wanted: float, has: float, node: str, found: tuple[InstallSeen, Sequence[Pod] | Gap | None]
+    key: str, wanted: float, has: float, node: str, seen: InstallSeen, *, plugins: Sequence[Pod] | Gap | None
 ) -> NextAction:
     """The step that sets a key of `SETTING_FLAGS` where it stands: for this node, else for all; else as the plugin's
-    flag. `has` is what is registered; `found` are HAMi's install and the node's device plugin.
+    flag. `has` is what is registered; `seen` is HAMi's install, `plugins` are the node's device plugin's pods.
     """
-    seen, plugins = found
     settings, version = read_plugin_settings(seen.config_maps), seen.install.version
     pod = plugins[0] if plugins and not isinstance(plugins, Gap) else None
     own, every = settings.by_node.get(node, GpuSettings()).value_of(key), settings.every.value_of(key)
