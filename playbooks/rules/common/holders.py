@@ -188,10 +188,11 @@ def stop(pod: Pod | Holder, pods: Iterable[Pod | Holder]) -> PodEnd:
     return PodEnd(Text("stop.scale", owner=owner, left=count - 1, count=count), scale)
 
 
-def end_pod(name: str, node: str, every: Sequence[Pod | Holder]) -> NextAction:
+def end_pod(name: str, node: str, every: Iterable[Pod | Holder]) -> NextAction:
     """The step to wait for a pod (NAMESPACE/NAME, one of `every`), or to end it for good: `node` takes another then."""
-    pod = next(one for one in every if f"{one.namespace}/{one.name}" == name)
-    end = stop(pod, every)
+    pods = [*every]
+    pod = next(one for one in pods if f"{one.namespace}/{one.name}" == name)
+    end = stop(pod, pods)
     label = Text("change.end-pod", pod=name, node=node, end=end.how, users=_team(pod.metadata) or Text("stop.users"))
     return act(label, end.command)
 
@@ -317,6 +318,5 @@ def _told(scene: PodScene, found: Sequence[MeasuredHolding], measured: MeasuredN
         end = stop(pod, holders.values())
         ask = Text("waited-for.ask", **{**values, "pods": holding.name, "owner": owner_of(pod).asked}, end=end.how)
         steps.append(act(ask, end.command))
-    look = step(Text("waited-for.look", node=node), prose.command("gpus", "--idle", "--node", node))
-    claim = Text("waited-for.claim", **values)
-    return finding("idle-holder", claim, nodes=(node,), proofs=proofs, actions=[*steps, look])
+    steps.append(step(Text("waited-for.look", node=node), prose.command("gpus", "--idle", "--node", node)))
+    return finding("idle-holder", Text("waited-for.claim", **values), nodes=(node,), proofs=proofs, actions=steps)
