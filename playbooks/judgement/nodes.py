@@ -48,9 +48,7 @@ _TELLING = (
 
 
 class NodesJudgement(NamedTuple):
-    """The findings, the worst first; the number of nodes that have GPUs or should have some (`concerned`), the names of
-    the healthy ones among them, and those nodes' number of GPUs.
-    """
+    """The findings, the worst first, how many nodes have GPUs or should, and the healthy ones with their GPUs."""
 
     findings: list[Finding]
     concerned: int
@@ -81,10 +79,7 @@ def judge(scene: NodesScene) -> NodesJudgement:
 
 
 def in_question(scene: NodesScene, most: int) -> list[str]:
-    """At most `most` nodes whose logs may tell more, one of each fault before a second one of any.
-
-    Where there are no more than `most`, or one node is asked about, healthy nodes too.
-    """
+    """At most `most` nodes whose logs may tell more, one of each fault before a second of any, healthy ones last."""
     codes: dict[Code, None] = dict.fromkeys(code for stage in NODES for speaks in stage.rules for code in speaks.codes)
     telling = groups(scene, [code for code in codes if code.startswith(_TELLING)])
     telling.sort(key=lambda group: group.fault.severity == "info")

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from bot.finding_codes import Code
 from bot.hami.fit import verdicts
-from bot.hami.fit.advice import PlacementChange, smallest_changes
+from bot.hami.fit.advice import PlacementChange, What, smallest_changes
 from bot.hami.fit.verdicts import type_allows, uuid_allows
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import Unregistered
@@ -23,14 +23,14 @@ from bot.hami.version import Version
 from bot.kube.models import Node, Pod
 from bot.kube.selectors import SELECTOR_TEXT, NodeFilter
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, Finding, NextAction, act, step
+from bot.report import Confidence, Evidence, Finding, NextAction, step
 from bot.texts import Text, listed
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.request_amounts import numbers_given
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import Part, finding
+from playbooks.rules.common.findings import Part, finding, upgrade
 from playbooks.rules.common.holders import are_siblings, edit, edit_owner, end_pod, of_owner
 from playbooks.scenes.waiting_pod import ALL_BUT_SIZE, PodScene
 
@@ -49,10 +49,7 @@ _MENDED: tuple[Code, ...] = (
 
 
 def why_large(scene: PodScene, code: Code) -> Part | None:
-    """Why a request is larger than meant: too many cores, init containers added up, or a GPU's whole memory by default.
-
-    `code` is that of the finding that says what there is too little of.
-    """
+    """Why a request is larger than meant, by the code of the finding that says what there is too little of."""
     own = _more_cores(scene) if code == "card-insufficient-core" else None
     if own is not None or code not in _MENDED:
         return own
@@ -79,10 +76,8 @@ def _whole(scene: PodScene) -> Part | None:
 
 
 def _added_up(scene: PodScene, code: Code) -> Part | None:
-    """Several containers that together ask for more than the devices have: init containers count all at once in older
-    versions; app containers always do.
-    """
-    asking, install = scene.request.containers, scene.install
+    """Several containers that ask for too much together: app containers, and in older versions init containers."""
+    asking = scene.request.containers
     older = scene.version is not None and scene.version < _LARGEST_INIT
     summed = all_inits = older and any(container.init for container in asking)
     size = at_most(scene, scene.device.word)[0]
@@ -102,10 +97,7 @@ def _added_up(scene: PodScene, code: Code) -> Part | None:
         steps.append(edit(scene.pod, less))
     if not all_inits:
         return Part(Text("large.several", **values), [], steps)
-    name = install.deployment.name if install.deployment else "hami-scheduler"
-    image = "jsonpath={.spec.template.spec.containers[*].image}"
-    look = kubectl("-n", install.namespace, "get", "deployment", name, "-o", image)
-    steps += [edit(scene.pod, Text("large.one-init", **owner)), act(Text("large.upgrade"), look)]
+    steps += [edit(scene.pod, Text("large.one-init", **owner)), upgrade(scene.install, Text("large.upgrade"))]
     return Part(Text("large.inits", **values), [], steps)
 
 
@@ -178,9 +170,7 @@ class Loosened(NamedTuple):
 
 
 def loosen(scene: PodScene, names: Sequence[str]) -> Loosened | None:
-    """How to loosen the pod's node selection least, so that it fits on a node of `names` that the selection rules out;
-    None where it would fit on none of the first few.
-    """
+    """How to loosen the pod's selection least, so that one of the first few nodes that it rules out takes the pod."""
     drops = NodeFilter(_without(scene.pod, affinity=True)).obstacle
     unselected = (name for name in names if name in scene.obstacles and scene.obstacles[name].text == SELECTOR_TEXT)
     found: dict[tuple[str, ...], list[str]] = {}
@@ -226,10 +216,7 @@ class Largest(NamedTuple):
 
 
 def too_small(scene: PodScene) -> Largest | None:
-    """The largest GPU that the pod may have, where the pod asks for more memory than this GPU has when empty.
-
-    None where waiting may help, and where a node that the pod may go to should have GPUs and none can be read.
-    """
+    """The largest GPU that the pod may have, where it asks for more than that; None where waiting may help."""
     asked = max((container.memory_mib for container in scene.request.containers), default=0)
     if not asked or len(scene.views) != 1:
         return None
@@ -266,20 +253,17 @@ def loosen_selection(scene: PodScene) -> list[NextAction]:
 
 
 def impossible(scene: PodScene, words: Sequence[Evidence]) -> Finding | None:
-    """The finding that the request is larger than any registered node, even empty; None without such devices.
-
-    `words`: the schedulers' statements as evidence.
-    """
+    """The finding that the request is larger than any registered node. `words`: the schedulers' statements."""
     if not scene.request.containers or not scene.nodes or not scene.too_large:
         return None
     refusals, asked = scene.refusals_when_empty, scene.request.containers
     cards = [card.card for name in refusals for card in scene.view.cards(name)]
     if not any(card.is_of(container.word) for card in cards for container in asked):
         return None
-    resources, container = scene.gpus, request_amounts.largest_request(scene)
+    resources, container = scene.gpus, request_amounts.hardest(scene)
     amounts = (resources.memory, resources.percentage)
     if any(verdicts.INSUFFICIENT_CORE in verdict.codes for verdict in refusals.values()):
-        container, amounts = request_amounts.most_cores(scene), (resources.cores,)
+        container, amounts = request_amounts.hardest(scene, request_amounts.BY_CORES), (resources.cores,)
     proofs = [*words, *request_amounts.proof(scene, container, amounts)]
     proofs += request_amounts.proof(scene, container, (resources.count, resources.cores))
     sure: Confidence = "confirmed" if scene.attempt.stage == "filter" and scene.words else "suspected"
@@ -341,7 +325,7 @@ def at_most(scene: PodScene, word: str) -> tuple[int, int]:
 
 def over_a_card(scene: PodScene) -> int:
     """The percentage of a GPU that is asked for if above 100, else 0: only HAMi before 2.10 leaves it so."""
-    container = request_amounts.largest_request(scene)
+    container = request_amounts.hardest(scene)
     if container is None or container.memory_mib or container.percentage == UNSET_PERCENTAGE:
         return 0
     return container.percentage if container.percentage > 100 else 0
@@ -353,18 +337,32 @@ def advise(scene: PodScene) -> list[NextAction]:
     To loosen the selection comes first where the request is larger than the chosen nodes' GPUs, else last.
     """
     elsewhere = loosen_selection(scene)
-    changes = _changes(scene)
+    changes = [_action(scene, change) for change in scene.once(_changes)]
     return [*elsewhere, *changes][:2] if too_small(scene) else [*changes[:2], *elsewhere]
 
 
-def _changes(scene: PodScene) -> list[NextAction]:
+def _changes(scene: PodScene) -> list[PlacementChange]:
     if not scene.request.containers or not scene.candidates or len(scene.views) != 1 or scene.view.ledger is None:
         return []
     names = scene.view.registered(scene.candidates)
     # The next pod of the same owner would take the place again of one that ended.
     siblings = {f"{pod.namespace}/{pod.name}" for pod in scene.view.facts.pods or () if are_siblings(pod, scene.pod)}
     changes = smallest_changes(scene.view, names, scene.request)
-    return [_action(scene, change) for change in changes if change.pod not in siblings]
+    return [change for change in changes if change.pod not in siblings]
+
+
+_PINNED: Mapping[What, Code] = {"drop-uuid": "card-uuid-mismatch", "drop-type": "card-type-mismatch"}
+"""The code of findings that GPUs are not what these annotations name: those say it themselves."""
+
+
+def why_pinned(scene: PodScene, code: Code) -> Part | None:
+    """What keeps the pod from other GPUs, where they would take it: its annotations of UUIDs or types."""
+    for change in scene.once(_changes) if scene.advises else ():
+        keys = _annotated(scene, change.what)
+        if keys and _PINNED.get(change.what, code) != code:
+            proofs = [quotes.of_pod_annotation(scene.pod, key) for key in keys]
+            return Part(Text("large.pinned", keys=listed(keys)), proofs)
+    return None
 
 
 def _action(scene: PodScene, change: PlacementChange) -> NextAction:
@@ -400,7 +398,16 @@ def _action(scene: PodScene, change: PlacementChange) -> NextAction:
 
 def _without_annotations(scene: PodScene, change: Text, what: str, node: str) -> NextAction:
     """To remove the annotations that the change is about; one that is about none is left to the reader's editor."""
-    names, written = scene.device.names, scene.pod.metadata.annotations or {}
+    written = scene.pod.metadata.annotations or {}
+    if not (found := _annotated(scene, what)):
+        return edit_owner(scene.pod, change)
+    change = Text("change.without", keys=listed(f"{key}: {written[key]}" for key in found), node=node)
+    return edit_owner(scene.pod, change, {"metadata": {"annotations": dict.fromkeys(found)}})
+
+
+def _annotated(scene: PodScene, what: str) -> list[str]:
+    """The pod's annotations that a change drops; none for a change of something else."""
+    names = scene.device.names
     about = {
         "drop-uuid": (names.use_uuid, names.no_use_uuid),
         "drop-type": (names.use_type, names.no_use_type),
@@ -408,7 +415,4 @@ def _without_annotations(scene: PodScene, change: Text, what: str, node: str) ->
         "drop-numa": (names.numa_bind,),
     }
     keys = [name.format(word=scene.device.word) for name in about.get(what, ())]
-    if not (found := [key for key in keys if key in written]):
-        return edit_owner(scene.pod, change)
-    change = Text("change.without", keys=listed(f"{key}: {written[key]}" for key in found), node=node)
-    return edit_owner(scene.pod, change, {"metadata": {"annotations": dict.fromkeys(found)}})
+    return [key for key in keys if key in (scene.pod.metadata.annotations or {})]
