@@ -109,7 +109,7 @@ def test_the_answer_is_the_expected_one_and_keeps_its_promises(scenario: Scenari
 
 _PINNED = "The pod's annotation nvidia.com/use-gpuuuid allows it no other GPU."
 _TOLD = (
-    ("s03-card-insufficient-memory", "gpu-node-11, gpu-node-12: all 8 GPUs cordoned (hami.io/device-cordon); without that,"),
+    ("s03-card-insufficient-memory", "gpu-node-11, gpu-node-12: all 8 GPUs cordoned (hami.io/device-cordon); without"),
     ("s03-card-insufficient-memory", "gpu-node-10: 1 of 4 GPUs without a free slot; the others do not fit either."),
     ("s16-cores60-b", f"No usable GPU of gpu-node-09 has 60% of its cores free. {_PINNED}"),
     ("s17-slice-exhausted", f"Every slot of the usable GPUs of gpu-node-10 is taken. {_PINNED}"),
