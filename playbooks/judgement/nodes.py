@@ -48,7 +48,9 @@ _TELLING = (
 
 
 class NodesJudgement(NamedTuple):
-    """The findings, the worst first, how many nodes have GPUs or should, and the healthy ones with their GPUs."""
+    """The findings, the worst first; the number of nodes that have GPUs or should have some (`concerned`), the names of
+    the healthy ones among them, and those nodes' number of GPUs.
+    """
 
     findings: list[Finding]
     concerned: int
@@ -79,7 +81,10 @@ def judge(scene: NodesScene) -> NodesJudgement:
 
 
 def in_question(scene: NodesScene, most: int) -> list[str]:
-    """At most `most` nodes whose logs may tell more, one of each fault before a second of any, healthy ones last."""
+    """At most `most` nodes whose logs may tell more, one of each fault before a second one of any.
+
+    Where there are no more than `most`, or one node is asked about, healthy nodes too.
+    """
     codes: dict[Code, None] = dict.fromkeys(code for stage in NODES for speaks in stage.rules for code in speaks.codes)
     telling = groups(scene, [code for code in codes if code.startswith(_TELLING)])
     telling.sort(key=lambda group: group.fault.severity == "info")

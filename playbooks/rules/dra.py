@@ -46,7 +46,9 @@ _OF_CLAIMS = re.compile(r"(?<!volume)claims?\b", re.IGNORECASE)
 
 
 class State(IntEnum):
-    """The state of a claim, the surest to keep a pod from its node first. `UNSEEN`: no object was read or is needed."""
+    """The state of a claim; states that surely keep a pod from its node come first. `UNSEEN`: no object was read, or
+    none is needed.
+    """
 
     ABSENT = 0
     NO_TEMPLATE = 1

@@ -213,7 +213,10 @@ def given_nothing(scene: PlacedScene) -> Iterable[Finding]:
 def unread_containers(
     pod: Pod, config: DeviceConfig, version: Version | None, said: Sequence[Evidence] = ()
 ) -> list[Finding]:
-    """The findings about containers of which HAMi reads no request, so they get no device. `said`: HAMi's words."""
+    """The findings about containers of whose amounts HAMi reads no request: they get no device, wherever the pod goes.
+
+    `said`: HAMi's words about the pod.
+    """
     if version is None:
         return []
     found: list[Finding] = []

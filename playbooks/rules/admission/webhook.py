@@ -112,7 +112,10 @@ _CERTIFICATE_WORDS = re.compile(r"x509|\btls: |certificate")
 
 
 class WebhookQuestion(NamedTuple):
-    """Where the webhook was read: for a pod that was `created` then, or for all. `shown`: proofs of the pod's case."""
+    """The scene in which the webhook was read, and for what: for a pod that was `created` then, or the whole cluster.
+
+    `shown` is the evidence, by code, that proves a fault in the pod's own case.
+    """
 
     scene: WebhookScene
     created: datetime | None = None
@@ -237,7 +240,10 @@ def webhook(scene: InstallScene) -> list[Finding]:
 
 
 def faults(asked: WebhookQuestion, *, sure: Confidence = "confirmed") -> list[Finding]:
-    """The findings that the webhook is missing, silent or not trusted; `sure`: the confidence in what exists."""
+    """The findings that the webhook is missing, does not answer, or is not trusted; none where it could not be read.
+
+    `sure` is the confidence in what exists and what does not.
+    """
     seen = asked.scene.webhook
     if seen is None or isinstance(seen.hooks, Gap):
         return []

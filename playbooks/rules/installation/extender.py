@@ -53,7 +53,9 @@ def misconfigured(scene: InstallScene) -> Iterator[Finding]:
 
 
 def never_asked(seen: InstallSeen, words: Collection[str], proofs: Sequence[Evidence] = ()) -> list[Finding]:
-    """The finding that kube-scheduler does not ask HAMi, if one of `words` is in a faulty line of its configuration."""
+    """The finding that kube-scheduler never asks HAMi, or not where HAMi listens, if one of `words` is in a faulty line
+    (`schedulerName`, `urlPrefix` …; `kind` where no extender is named). `proofs` are quoted first.
+    """
     config = find_scheduler_config(seen.config_maps, kube_scheduler_of(seen.install))
     if not isinstance(config, SchedulerConfig) or not seen.install.flags:
         return []

@@ -127,7 +127,9 @@ def answer_without_hami(verb: str, asked: QuestionSnapshot, seen: InstallSeen) -
 
 @rule("hami-not-installed")
 def without_hami(scene: PodScene) -> Iterator[Finding]:
-    """The finding, for a pod that does not ask through claims alone, that HAMi is not installed."""
+    """The finding, for a pending pod, that HAMi is not installed, with the scheduler's own words; none for a pod that
+    asks through claims alone.
+    """
     pod, seen, words = scene.pod, scene.seen, scene.attempt.evidence
     if (claim := seen.not_installed) and (scene.asked or not pod.spec.resource_claims):
         yield _finding(_with_words(claim, pod, words), _proofs(pod, words))
@@ -153,7 +155,9 @@ _PREDECESSOR = "4pd.io/"
 
 @rule("not-enough-evidence", "resource-unknown", reads=("nodes",))
 def predecessors(scene: PodScene) -> Iterator[Finding]:
-    """The finding that the nodes, or what the pod asks for, are of HAMi's predecessor, which has other rules."""
+    """The finding that nodes have only annotations of HAMi's predecessor, or the pod asks for its resources where HAMi
+    runs: the predecessor has other rules and names.
+    """
     asks = next((name for name in extended_resources(scene.pod) if name.startswith(_PREDECESSOR)), "")
     if asks and scene.version is not None and not is_offered(asks, scene.nodes.values()):
         named, hami = scene.pod.spec.scheduler_name or KUBERNETES_SCHEDULER, scene.install.scheduler_name

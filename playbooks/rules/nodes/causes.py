@@ -21,7 +21,10 @@ PROVEN = 3
 
 
 class Fault(NamedTuple):
-    """A fault of a node by its object; equal faults have one cause. `device`: the word of another vendor's device."""
+    """A fault of a node, by its object. Nodes with equal faults have them from the same cause.
+
+    `device`: the word of the other vendor's device that it is about; empty for the first vendor's and for the node.
+    """
 
     code: Code
     why: str
@@ -81,7 +84,10 @@ def by_cause(
     quiet: Callable[[NodeCause], bool] = lambda _: False,
     of_all: bool = False,
 ) -> list[Finding]:
-    """One finding per cause, by `order` and number of nodes; causes that are `quiet` are information."""
+    """One finding per cause, in the order of the codes; of one code that of the most nodes first.
+
+    `fact` gives a node's causes, for nodes read by themselves, or `of_all`; causes that are `quiet` become information.
+    """
     groups = dict[tuple[Code, str], list[str]]()
     for node, names in scene.alike if of_all else scene.read:
         for cause in node.once(fact):

@@ -50,7 +50,10 @@ def faulty_gpus(scene: NodesScene) -> list[Finding]:
 
 
 def gpu_faults(node: NodeScene) -> list[NodeCause]:
-    """The cause that says that a GPU of this node is faulty, by the nearest witness; at most one."""
+    """The cause that says that a GPU of this node is faulty, by the nearest witness; at most one.
+
+    The log and kubelet's figures count only for a node that was read by itself, and whose device plugin works.
+    """
     if (side := node.side) is None:
         return list(filter(None, [reported(node.node)]))
     earlier = [*node.once(plugin_faults), *node.once(kept_off), *node.once(counted_otherwise)]

@@ -30,7 +30,11 @@ NODE_CODES: tuple[Code, ...] = tuple(dict.fromkeys(code for rule in HANDS_OUT_NO
 def node_causes(
     sides: Iterable[NodeSide], sets: PluginSets | None, seen: InstallSeen, now: datetime, *vendors: Vendor
 ) -> list[Finding]:
-    """The findings about what keeps these nodes from handing out GPUs, one per cause; of `vendors`, or of all."""
+    """The findings about what keeps these nodes from handing out GPUs, one per cause; none where all is well, or was
+    not read.
+
+    `vendors`: whose device plugins are looked at; by default all whose devices a node should have.
+    """
     return run([HANDS_OUT_NOTHING], scene_of(sides, sets, seen, now, *vendors)).findings
 
 
@@ -61,7 +65,9 @@ def nodes_at_fault(scene: PodScene, cause: RankedCause) -> list[Finding]:
 
 
 def with_nodes_behind(scene: PodScene, told: Finding | None) -> list[Finding]:
-    """The finding `told`, after why nodes hand out no GPUs that HAMi chose by an old registration."""
+    """The finding `told`, after findings why nodes that HAMi chose hand out no GPUs: HAMi binds pods there for as long
+    as it knows the registration. Each such pod is refused after Bind and leaves its lock behind.
+    """
     if told is None:
         return []
     sides = scene.cluster.questioned.sides

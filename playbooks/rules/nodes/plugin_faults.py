@@ -83,7 +83,10 @@ _DriverPod = tuple[Driver, Pod | DaemonPod, str, Evidence]
 
 @rule(*_CODES)
 def plugin_down(scene: NodesScene) -> list[Finding]:
-    """The findings that a node's device plugin keeps ending or does not start, or that its driver's pods are down."""
+    """The findings that a node's device plugin keeps ending or does not start, or that its driver's pods are down.
+
+    They go by the plugin's words, kubelet's and the runtime's; for the driver on any node.
+    """
     return by_cause(scene, plugin_faults, _CODES, of_all=True)
 
 
@@ -185,7 +188,9 @@ def monitor_fault(node: NodeScene) -> list[NodeCause]:
 
 
 def past_panics(node: NodeScene) -> list[NodeCause]:
-    """The causes of running containers of device plugins and the driver whose logs have a panic."""
+    """The causes of running containers of device plugins and the driver whose logs have a panic: they recovered from
+    it, or their run before ended with it.
+    """
     found = list[NodeCause]()
     for log in node.side.logs if node.side else ():
         status = next((one for one in statuses(log.pod) if one.name == log.container), None)

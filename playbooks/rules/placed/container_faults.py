@@ -189,7 +189,9 @@ def scaling_of(scene: PlacedScene) -> float | None:
 
 
 def less_promised(scene: PlacedScene) -> list[NextAction]:
-    """The steps where memory scaling promises too much: end the largest pod beside it, and promise less."""
+    """The steps where memory scaling promises more of the pod's GPUs than they have: end the largest pod beside it, and
+    promise no more.
+    """
     seen, node, steps = scene.seen, scene.pod.spec.node_name, list[NextAction]()
     mine = {share.uuid for share in _every_share(scene.pod)}
     others = [one for one in sharers(scene, scene.once(given)) or () if not are_siblings(one, scene.pod)]
@@ -258,7 +260,9 @@ def promised(scene: PlacedScene) -> Iterator[Promised]:
 
 
 def _shares_of(pod: Pod, uuid: str, version: Version | None) -> Iterator[Share]:
-    """What a pod holds of a GPU, by HAMi and by Volcano; init containers count as in HAMi 2.10."""
+    """What a pod holds of a GPU, by HAMi and by Volcano; init containers count as HAMi 2.10 counts them wherever the
+    annotation has them.
+    """
     holding = read_holding(pod, _KEEPS_SUFFIX if version is None or version >= _WITH_INITS else version)
     if holding and uuid in holding.shares:
         yield holding.shares[uuid]
@@ -297,7 +301,7 @@ def hidden_from_cuda(scene: PlacedScene) -> Iterator[Finding]:
 
 
 def without_gpu(scene: PlacedScene, name: str) -> Part:
-    """Why CUDA finds no GPU in a container: its own environment hides it, or not NVIDIA's runtime started it.
+    """Why CUDA finds no GPU in a container: its own environment hides it, or another runtime than NVIDIA's started it.
 
     A device plugin without NVIDIA's runtime class that registers GPUs shows that NVIDIA's is the node's default.
     """
@@ -335,7 +339,9 @@ def of_class(name: str) -> dict[str, object]:
 
 
 def unread_log(scene: PlacedScene, told: Collection[str]) -> Sequence[Gap]:
-    """The gap of a GPU container's log that was not read and could tell more of findings with the codes `told`."""
+    """The gap of a GPU container's log that was not read though it could tell more: the container runs, keeps ending,
+    or findings of the codes `told` are signs of a fault.
+    """
     containers = (*scene.once(given).containers, *limited_containers(scene.pod))
     names = {container.name for container in containers}
     asking = [status for status in statuses(scene.pod) if status.name in names]

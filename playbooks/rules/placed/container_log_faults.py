@@ -183,7 +183,9 @@ def _stands_still(word: _Word, now: datetime) -> bool:
 
 
 class _Shortage(NamedTuple):
-    """What PyTorch says, in MiB: the limit that it took for the GPU's size, what was `free` and `asked` for."""
+    """What PyTorch says, in MiB, of a container whose limit it took for the GPU's size: `free` of that, where it says
+    so, when it asked for `asked` more.
+    """
 
     limit: int
     asked: float

@@ -124,7 +124,10 @@ def unmeasured(plugins: Sequence[Pod]) -> Iterator[Part]:
 
 
 def _hooks(plugins: Sequence[Pod], volume: str) -> Iterator[tuple[str, str, tuple[Evidence, Evidence]]]:
-    """HOOK_PATH of each plugin that copies the library, the volume's path on the node, and what shows both."""
+    """HOOK_PATH of each plugin that copies the library, the volume's path on the node, and what shows both.
+
+    vgpu-monitor has another HOOK_PATH.
+    """
     for plugin in plugins:
         own = [
             part for part in plugin.spec.containers if any(mount.name == "lib" for mount in part.volume_mounts or ())

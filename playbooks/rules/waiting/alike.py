@@ -35,7 +35,10 @@ _STEPS = (FILTERED_GRACE, UNSCHEDULABLE_FLUSH)
 
 
 def request_key(pod: Pod, quotas: Container[str]) -> bytes:
-    """A key equal for pods to which every node gives one verdict; `quotas`: the namespaces that have some."""
+    """A key that is equal for pods to which every node gives one verdict: by requests, selections, and reservations.
+
+    `quotas` are the namespaces that have some: pods of different ones are not alike then.
+    """
     spec, texts = pod.spec, pod.metadata.annotations or {}
     own = [key for key in sorted(texts) if key.startswith("hami.io/") and key.endswith(_OF_A_CHIP)]
     wanted = (

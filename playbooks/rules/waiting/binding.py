@@ -72,7 +72,10 @@ class NodeLock(NamedTuple):
 
 @rule(*_LOCKS, "binding-failed", *NODE_CODES)
 def locked(scene: PodScene) -> list[Finding]:
-    """The finding of the lock on the pod's node, if a bind was refused for it, or all fitting nodes have one."""
+    """The finding of the lock on the pod's node, when a bind was refused for it or every fitting node has one.
+
+    A lock that a Bind waited for until kube-scheduler gave up counts too: from 2.10 on Bind tries again for 28 seconds.
+    """
     attempt, name = scene.attempt, reserved_node(scene.pod.metadata)
     if attempt.stage == "bind" and attempt.lock is not None:
         return with_nodes_behind(scene, _refused_by_lock(scene, attempt.lock, attempt.lock.node or name))
@@ -172,7 +175,9 @@ def refused_with_error(scene: PodScene) -> list[Finding]:
 
 
 def late_binds(pods: Iterable[Pod], install: Install) -> Iterator[Finding]:
-    """The finding that many pods were not bound in time: in some versions of HAMi one lock holds all binds up."""
+    """The finding that many pods were not bound in the time that kube-scheduler waits: in some versions of HAMi one
+    lock lets a bind wait for all others.
+    """
     refused = [(pod, why) for pod in pods if (why := pod.condition("PodScheduled")) and why.status == "False"]
     late = [(pod, why) for pod, why in refused if _BIND in why.message and _TIMED_OUT.search(why.message)]
     if len(late) < _MANY:

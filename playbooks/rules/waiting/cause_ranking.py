@@ -102,7 +102,10 @@ def needs_several(causes: Sequence[RankedCause]) -> bool:
 
 
 def rank_words(attempt: Attempt) -> list[RankedCause]:
-    """The causes by the schedulers' words alone; what the pod rules out itself, or hides others, comes last."""
+    """The causes by the schedulers' words alone, for when the nodes were not read: no change can be tried then.
+
+    Reasons that the pod rules out itself, or that hide others, come after the rest.
+    """
     nodes: dict[str, set[str]] = defaultdict(set)
     counts: dict[str, int] = defaultdict(int)
     for event, _ in attempt.code_events:
@@ -198,7 +201,10 @@ def _rank_on(scene: PodScene, name: str, text: str) -> Rank:
 
 
 def behind(scene: PodScene, causes: Sequence[RankedCause]) -> list[RankedCause]:
-    """The causes that HAMi's reasons hide (it names one for each GPU), where no single change would help."""
+    """The causes that HAMi's reasons hide (it names one for each GPU), where no single change would help.
+
+    The filter is run again on every node of such a reason.
+    """
     if any(cause.rank < Rank.BACKGROUND for cause in causes):
         return []
     known, nodes = {cause.text for cause in causes}, defaultdict[str, set[str]](set)

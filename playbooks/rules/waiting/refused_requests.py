@@ -178,7 +178,9 @@ class MetBug(NamedTuple):
 
 
 def bug_of_containers(scene: PodScene) -> MetBug | None:
-    """The bug by which HAMi refuses several containers without a reason; None where another is proven."""
+    """The bug by which HAMi refuses several containers without a reason, where objects allow them and nothing else is
+    proven; else None.
+    """
     if set(map(finding_code, scene.attempt.codes)) != {"node-unfit-pod"} or len(scene.request.containers) < 2:
         return None
     asking = [quotes.of_pod(scene.pod, container.container, "{.spec..name}") for container in scene.request.containers]
@@ -186,7 +188,9 @@ def bug_of_containers(scene: PodScene) -> MetBug | None:
 
 
 def bug_of_slices(scene: PodScene, code: Code) -> MetBug | None:
-    """The bug by which HAMi's own filter rule, if `code` says so, refuses several devices of which enough are idle."""
+    """The bug by which HAMi's own filter rule (if `code` says so) refuses a container that asks for several devices, of
+    which enough are idle; else None.
+    """
     signs = _several(scene) if code == "custom-filter-rule" else []
     return _met(scene, "custom-filter-rule", _MIG_DEVICES, signs) if signs else None
 

@@ -234,7 +234,9 @@ def _ignored(scene: PodScene, names: Sequence[str]) -> Finding | None:
 
 
 def _stands(scene: PodScene, names: Sequence[str]) -> bool:
-    """Whether HAMi's repeated last word on these nodes still holds: nothing that may change it changed since."""
+    """Whether HAMi's last word on these nodes still holds: it was said repeatedly, and nothing that was read, and that
+    may make its next answer another one, changed since.
+    """
     at, process = scene.attempt.at, scene.cluster.process
     if at is None or not scene.attempt.is_repeated:
         return False

@@ -82,7 +82,10 @@ def unregistered(scene: PodScene, cause: RankedCause) -> list[Finding]:
 
 
 def untrusted_nodes(scene: PodScene) -> Finding | None:
-    """The finding of nodes whose unix-seconds handshake is too old by the guides' rule; a warning if they alone fit."""
+    """The finding of nodes that would take the pod, but for a unix-seconds handshake too old by the guides' rule.
+
+    It is the cause where HAMi refused the pod and every node that would take it is such a node; else background.
+    """
     if scene.attempt.stage in ("bind", "filtered"):
         return None
     nodes, now, key = scene.nodes, scene.now, FIRST.names.handshake
@@ -208,7 +211,9 @@ _HELPS = {
 
 
 def set_as_asked(scene: PodScene, cause: RankedCause) -> Part | None:
-    """What to add where HAMi's ConfigMap gives a node what the pod lacks, and its GPUs are registered otherwise."""
+    """The claim, evidence and steps where HAMi's ConfigMap sets a node to the mode that the pod asks for, or to more of
+    what it lacks, and its GPUs are registered otherwise; else None.
+    """
     asked, settings = scene.request.constraints.mode, read_plugin_settings(scene.cluster.seen.config_maps)
     helps = _HELPS.get(cause.text) if scene.device.vendor is FIRST else None
     for name in cause.nodes if helps and settings.config_maps else ():
