@@ -19,7 +19,7 @@ from bot.hami.version import Version
 from bot.kube.models import Container, Node
 
 MEMORY_MIB = 98304
-"""The memory of one Kunlun card."""
+"""The MiB of one Kunlun card."""
 SIZES_MIB = (24576, 49152, MEMORY_MIB)
 """The sizes of a vXPU share: a quarter, a half or all; all shares of one card have the same size."""
 _OWN_LISTS = ("baidu.com/use-gpuuuid", "baidu.com/nouse-gpuuuid")
@@ -123,7 +123,7 @@ class Vxpu(Vendor):
         return _refused(listed, [(EXCLUSIVE_CONFLICT, conflicts)])
 
     def slices(self, state: CardState) -> list[int]:
-        """Sizes in MiB of a share that the card can give: that of the shares in use, or any on an unused card."""
+        """Sizes in MiB of the shares that the card can give: that of the shares in use, or any on an unused card."""
         sizes = (state.memory_mib // state.slots,) if state.slots else SIZES_MIB
         return [size for size in sizes if size <= state.free_memory_mib]
 
@@ -137,7 +137,7 @@ def rounded(memory_mib: int) -> int:
 
 
 def _is_listed(run: Run, state: CardState) -> bool:
-    """Whether both pairs of lists, this one's and that of the other Kunlun device, admit the card."""
+    """Whether the annotations of both Kunlun devices, XPU and vXPU, admit the card."""
     wanted = run.wanted
     use, no_use = wanted.more or (None, None)
     both = wanted, Constraints(use_uuid=use, no_use_uuid=no_use)
