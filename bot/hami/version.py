@@ -32,8 +32,7 @@ class Version(NamedTuple):
 
 
 def parse_version(text: str) -> Version | None:
-    """The version in `v2.7.1`, `2.10`, `hami-2.7.1` or an image's tag `projecthami/hami:v2.7.1`; None for other text.
-    """
+    """The version in `v2.7.1`, `2.10`, `hami-2.7.1` or the tag of `projecthami/hami:v2.7.1`; None for other text."""
     tag = text.rsplit("/", 1)[-1].split("@", 1)[0]
     tag = tag.rsplit(":", 1)[-1] if ":" in tag else tag
     found = _VERSION.search(tag)

@@ -23,7 +23,7 @@ LEAVES_OWN_ALONE = (Version(2, 7, 0), Version(2, 9, 0))
 """From the first version to before the second, HAMi admits a pod unchanged that already names HAMi's scheduler."""
 DEFAULT_SCHEDULERS = ("", "default-scheduler")
 _NAME_LABEL = "kubernetes.io/metadata.name"
-"""The label with the name of the namespace, which the API server sets on each."""
+"""The label with a namespace's own name, which the API server sets."""
 
 
 class Rejection(NamedTuple):

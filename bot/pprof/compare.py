@@ -130,8 +130,7 @@ def compare(profiles: Sequence[Profile], wanted: str = "") -> Comparison:
 
 
 def compared_type(profile: Profile) -> str:
-    """The sample type to compare when none is named: of allocations over a time the objects; empty for pprof's default.
-    """
+    """The sample type to compare when none is named: for allocations over a time their number; else pprof's default."""
     allocates = any(value_type.type == _ALLOCATED_OBJECTS for value_type in profile.sample_types)
     return _ALLOCATED_OBJECTS if allocates and profile.duration_nanos > 0 else ""
 

@@ -27,7 +27,7 @@ def side_by_side(rows: Sequence[Sequence[str]], room: int, fewest: int) -> tuple
 
 
 def _shortened(cell: str, longest: int) -> str:
-    """The cell with an ellipsis in the middle of each word that is longer; the first limit cuts none."""
+    """The cell with an ellipsis in the middle of each word above `longest`; the first of `_LONGEST_NAMES` cuts none."""
     if longest == _LONGEST_NAMES[0] or len(cell) <= longest:
         return cell
     half = longest // 2

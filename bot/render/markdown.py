@@ -130,7 +130,7 @@ def _word(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """A bar divides cells even in code, and readers differ on how to escape it there."""
+    """The text of a cell, with a bar as `&#124;`: a bar divides cells even in code."""
     return "&#124;".join(map(_inert, text.split("|")))
 
 

@@ -67,8 +67,7 @@ def about(prose: Prose, noun: str) -> Prose:
 
 
 class Evidence(Value, frozen=True):
-    """One verbatim quote: its source and object, when it was true (RFC 3339, UTC), and the command that shows it again.
-    """
+    """One verbatim quote: its source and object, when it was true (RFC 3339 UTC), and a command that shows it again."""
 
     source: str
     object: str

@@ -1,5 +1,4 @@
-"""One cluster as one version of HAMi's scheduler sees it. A `View` does no I/O, and decodes a node when asked for it.
-"""
+"""One cluster as one version of HAMi's scheduler sees it. A `View` does no I/O, and decodes a node when asked to."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -154,7 +153,7 @@ class View:
         return nameless, relax, rooms, self.facts.policy, unseen
 
     def _room_for(self, request: PodRequest, quotas: Mapping[str, QuotaRoom]) -> Hashable:
-        """A key that is equal for rooms that allow the request equally many GPUs, so that hundreds need few verdicts.
+        """A key that is equal for quota rooms which allow the request equally many GPUs: few verdicts serve hundreds.
         """
         room = quotas.get(request.containers[0].word)
         if room is None or len(request.containers) != 1 or not request.containers[0].is_fixed:

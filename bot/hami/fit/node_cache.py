@@ -1,5 +1,4 @@
-"""Keeps what was worked out about nodes and holders for the next questions, for as long as the same objects are seen.
-"""
+"""Keeps what was worked out about nodes and holders for the next questions, as long as the same objects are seen."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime

@@ -127,8 +127,7 @@ def _shows(node: Node, device: Device) -> bool:
 
 
 def given_beside(node: Node, config: DeviceConfig) -> list[Device]:
-    """The devices of other vendors than NVIDIA that the node is meant for. A label alone means the vendor's first chip.
-    """
+    """The devices of vendors except NVIDIA that the node is meant for; for a label alone the vendor's first chip."""
     status, label = node.status, node.metadata.label
     # Views of dictionaries meet without a step of Python for each key: most of 5,000 nodes have nothing here.
     registers = config.by_register.keys() & (node.metadata.annotations or {}).keys()
@@ -302,8 +301,7 @@ def read_plugin_settings(config_maps: Iterable[ConfigMap]) -> PluginSettings:
 
 
 def memory_factor(card: Card, node: Node, settings: PluginSettings) -> float | None:
-    """Registered over physical memory, by the size in the GPU's model or the node's label, else as set; None without.
-    """
+    """Registered over physical memory, by the size in the GPU's model or the node's label, else as set; else None."""
     return size_factor(card, node) or settings.memory_scaling_of(node.name)
 
 
@@ -318,8 +316,7 @@ def size_factor(card: Card, node: Node) -> float | None:
 
 
 class DifferingSetting(NamedTuple):
-    """A setting that differs from what a node's GPUs are registered with; `key` in lower case for a node's own setting.
-    """
+    """A setting that differs from the GPU registration; `key` is in lower case for a setting of the node alone."""
 
     key: str
     wanted: str
@@ -393,8 +390,7 @@ def _devices(amounts: dict[str, Quantity] | None) -> dict[str, Quantity]:
 
 
 class SweptNode(Node, frozen=True):
-    """A node with only the labels, amounts and conditions about devices, to save memory in questions about all nodes.
-    """
+    """A node with only the labels, amounts and conditions about devices, to save memory in answers about all nodes."""
 
     metadata: SweptMeta = SweptMeta()
     status: SweptStatus = SweptStatus()

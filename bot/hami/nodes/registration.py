@@ -102,8 +102,7 @@ class CardsDigest(NamedTuple):
 
 @lru_cache(maxsize=MOST_REMEMBERED)
 def digest(names: Names, text: str) -> CardsDigest | None:
-    """The digest of a register annotation, which takes less memory than the registration; None where it cannot be read.
-    """
+    """The digest of a register annotation, which takes less memory than a registration; None if it cannot be read."""
     found = read_registration.__wrapped__(names, names.word, text)
     if not isinstance(found, Registration):
         return None
@@ -213,8 +212,7 @@ def judge_as_scheduler(
     now: datetime,
     by_kubelet_since: Version = JSON_SINCE,
 ) -> Judgement:
-    """What HAMi's scheduler makes of a node's handshake; from `by_kubelet_since` on first of the node's `allocatable`.
-    """
+    """What HAMi's scheduler makes of a node's handshake; from `by_kubelet_since` on `allocatable` decides first."""
     if version < by_kubelet_since:
         if handshake is not None and handshake.state == "deleted":
             return "deleted"

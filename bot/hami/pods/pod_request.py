@@ -65,8 +65,7 @@ class ContainerRequest(msgspec.Struct, frozen=True):
 
 
 class Constraints(msgspec.Struct, frozen=True):
-    """The pod's annotations that restrict its GPUs; None for a missing one. Raw texts, which versions read differently.
-    """
+    """The pod's annotations that restrict its GPUs, as raw texts, because versions read them differently; or None."""
 
     use_type: str | None = None
     no_use_type: str | None = None

@@ -61,7 +61,7 @@ _PATTERNS = [
 
 
 def common_noun(nouns: Iterable[str]) -> str:
-    """The common word for devices with these nouns: `device` where they differ; the first vendor's without any."""
+    """The common word for devices with these nouns: `device` where they differ; NVIDIA's for none."""
     found = set(nouns) or {FIRST.names.noun}
     return found.pop() if len(found) == 1 else "device"
 

@@ -16,7 +16,7 @@ from bot.kube.models import Container, Node
 
 TYPE_LABEL = "node.kubernetes.io/instance-type"
 GROUPS = (4, 8, 16)
-"""How many devices a request can have on an instance other than inf; groups begin at multiples of the number."""
+"""The numbers of devices that a request can have, except on inf instances; a group begins at a multiple of its size."""
 
 _WHOLE = 0
 """The cores in a request for whole devices: 0 stands for all that a device has."""

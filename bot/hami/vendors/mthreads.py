@@ -53,8 +53,7 @@ class Mthreads(CountedByCores):
         return ContainerRequest(self.names.word, container.name, count, share, whole_or(memory), cores // count)
 
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
-        """Gives whole GPUs if a container requests several or no memory, else memory of fixed sizes [MutateAdmission].
-        """
+        """Gives whole GPUs where a container requests several, or no memory; else memory of fixed sizes."""
         count = (shown.asked if shown.version >= _REQUESTS_TOO else shown.limit)(resources.count)
         if count is None:
             return None

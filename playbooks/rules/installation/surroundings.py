@@ -124,8 +124,7 @@ def answer_without_hami(verb: str, asked: QuestionSnapshot, seen: InstallSeen) -
 
 @rule("hami-not-installed")
 def without_hami(scene: PodScene) -> Iterator[Finding]:
-    """The finding, for a pending pod, that HAMi is not installed, in its scheduler's words; none where only claims ask.
-    """
+    """The finding, for a pending pod, that HAMi is not installed, in its scheduler's words; not for claims alone."""
     pod, seen, words = scene.pod, scene.seen, scene.attempt.evidence
     if (claim := seen.not_installed) and (scene.asked or not pod.spec.resource_claims):
         yield _finding(_with_words(claim, pod, words), _proofs(pod, words))
@@ -151,8 +150,7 @@ _PREDECESSOR = "4pd.io/"
 
 @rule("not-enough-evidence", "resource-unknown", reads=("nodes",))
 def predecessors(scene: PodScene) -> Iterator[Finding]:
-    """The finding that nodes, or the pod's resources, are those of HAMi's predecessor, which has other names and rules.
-    """
+    """The finding that nodes, or the pod's resources, are those of HAMi's predecessor, whose names and rules differ."""
     asks = next((name for name in extended_resources(scene.pod) if name.startswith(_PREDECESSOR)), "")
     if asks and scene.version is not None and not is_offered(asks, scene.nodes.values()):
         named, hami = scene.pod.spec.scheduler_name or KUBERNETES_SCHEDULER, scene.install.scheduler_name

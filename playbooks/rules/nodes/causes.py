@@ -81,8 +81,8 @@ def by_cause(
     quiet: Callable[[NodeCause], bool] = lambda _: False,
     of_all: bool = False,
 ) -> list[Finding]:
-    """One finding per cause, in the order of the codes; of one code the cause of the most nodes first. `fact` gives the
-    causes of a node, only of nodes read by themselves unless `of_all`. `quiet` causes become information.
+    """One finding per cause, in the order of the codes; of one code the cause of the most nodes first. `fact` gives a
+    node's causes, of nodes whose pods and logs were read, or `of_all`; `quiet` causes are information.
     """
     groups = dict[tuple[Code, str], list[str]]()
     for node, names in scene.alike if of_all else scene.read:

@@ -100,7 +100,7 @@ def object_gaps(scene: NodesScene) -> list[Gap]:
 
 
 def faults_of(node: NodeScene) -> list[Fault]:
-    """The faults of the node, without those that its own pods and logs explain (if it was read by itself)."""
+    """The faults of the node, without those that its own pods and logs explain, where these were read."""
     of_plugin = [] if node.is_by_driver else node.once(_of_plugin)
     # A young lock is the usual course of things, and one that the next bind releases keeps nobody out.
     locks = [(vendor, lock) for vendor, lock in locks_of(node) if lock.phase != "held" or lock.age > USUAL_ALLOCATION]

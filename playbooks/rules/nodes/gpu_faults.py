@@ -51,7 +51,7 @@ def faulty_gpus(scene: NodesScene) -> list[Finding]:
 
 def gpu_faults(node: NodeScene) -> list[NodeCause]:
     """The cause that a GPU of this node is faulty, by the nearest witness; at most one. The log and kubelet's figures
-    count only for a node that was read by itself, and whose device plugin works.
+    count only where the node's pods and logs were read, and its device plugin works.
     """
     if (side := node.side) is None:
         return list(filter(None, [reported(node.node)]))
@@ -172,7 +172,7 @@ def second_plugin(scene: NodesScene) -> list[Finding]:
 
 
 def counted_otherwise(node: NodeScene) -> list[NodeCause]:
-    """The cause that kubelet counts other GPUs than the node's plugin registered, if the node was read by itself."""
+    """The cause that kubelet counts other GPUs than the node's plugin registered, where the node's pods were read."""
     if node.side is None or not node.was_read or FIRST not in node.vendors:
         return []
     gpus = node.gpus

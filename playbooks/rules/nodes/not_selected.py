@@ -83,7 +83,7 @@ def not_selected(scene: NodesScene) -> list[Finding]:
 
 
 def kept_off(node: NodeScene) -> list[NodeCause]:
-    """The cause why a node has no pod of HAMi's device plugin, if the node was read by itself."""
+    """The cause why a node, whose pods were read, has no pod of HAMi's device plugin."""
     side, sets = node.side, node.among.questioned.sets
     if side is None or sets is None or not node.was_read or isinstance(side.pods, Gap) or FIRST not in node.vendors:
         return []

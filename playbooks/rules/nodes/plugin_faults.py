@@ -102,7 +102,7 @@ def panicked(scene: NodesScene) -> list[Finding]:
 
 
 def plugin_faults(node: NodeScene) -> list[NodeCause]:
-    """The causes why a node's device plugins do not work; of a node not read by itself, why its driver does not."""
+    """The causes why a node's device plugins do not work; if its pods and logs were not read, only its driver's."""
     side, now = node.side, node.among.now
     if side is None:
         listed = () if not_ready(node.node) else node.among.drivers.get(node.name, ())
@@ -187,8 +187,7 @@ def monitor_fault(node: NodeScene) -> list[NodeCause]:
 
 
 def past_panics(node: NodeScene) -> list[NodeCause]:
-    """The causes that running containers of device plugins or driver have a panic in this run's or the last run's log.
-    """
+    """The causes that running containers of device plugins or driver logged a panic in this run or the last."""
     found = list[NodeCause]()
     for log in node.side.logs if node.side else ():
         status = next((one for one in statuses(log.pod) if one.name == log.container), None)
@@ -254,7 +253,7 @@ def _in_logs(side: NodeSide, pod: Pod, statuses: Iterable[ContainerStatus]) -> l
 
 
 def _ended(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | None:
-    """The plugin keeps ending for a reason that no signature knows: its exit code, and the last error of its log."""
+    """The cause that the plugin keeps ending for an unknown reason: its exit code, and the last error of its log."""
     end = status.state.terminated or status.last_state.terminated
     if end is None or end.reason in NEVER_STARTED:
         return None
@@ -336,7 +335,7 @@ def _called(pod: Pod) -> Text:
 
 
 def _waits(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | None:
-    """The container does not start: no image, no ConfigMap, a hook that fails, a runtime that refuses."""
+    """The cause that a container does not start: no image, no ConfigMap, a hook that fails, a runtime that refuses."""
     if status.state.waiting is None and not (status.state.terminated and _start_error(status)):
         return None
     claim = Text("device-plugin-not-ready.waiting", node=side.name, container=status.name, why=_why(status))
@@ -346,7 +345,7 @@ def _waits(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | Non
 
 
 def _held(side: NodeSide, pod: Pod, now: datetime) -> NodeCause | None:
-    """An init container does not end: the GPU Operator's wait for the driver. A sidecar holds nothing up."""
+    """The cause that an init container does not end, as the GPU Operator's wait for the driver, but no sidecar."""
     own = pod.status.container_statuses or ()
     if not own or any(status.state.waiting is None or status.state.waiting.reason != _AFTER_INIT for status in own):
         return None

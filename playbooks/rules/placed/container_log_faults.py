@@ -57,7 +57,7 @@ _CUDA_OOM = "core-cuda-oom"
 _OF_LIMIT = ("core-torch-oom", "core-kv-cache", _CUDA_OOM)
 """Other programs' words when a GPU is full, which count where the container has a limit."""
 _ONLY_AT_AN_END = ("core-no-gpu-seen", *_OF_LIMIT)
-"""Words after which a program may go on without a GPU, or with less memory."""
+"""Words that count only at a container's end: a program may go on without a GPU, or with less memory."""
 _UNSURE = ("core-preload-class", "core-no-platform", "core-starting", "core-nccl-start", "core-worker-died", *_OF_LIMIT)
 """Words with other causes too: the loader says the first also in a 32-bit helper beside a program with HAMi-core."""
 _TORCH = re.compile(
@@ -196,7 +196,7 @@ class _Shortage(NamedTuple):
 
 
 def _shortage(word: _Word, scene: PlacedScene) -> _Shortage | None:
-    """None where PyTorch's size of the GPU is not the container's limit, or the container has no limit and no room."""
+    """PyTorch's figures; None where its GPU size is not the container's limit, or there is no limit and no room."""
     held, said = scene.once(given), _TORCH.search(word.hit.quote)
     total = float(said["before"] or said["total"]) if said else 0.0
     near = [one.memory_mib for one in held.shares if abs(one.memory_mib / _GIB_IN_MIB - total) <= _ROUNDING]

@@ -272,7 +272,7 @@ _FIXES = {
 
 
 _UNSET = {"disabled": "CUDA_DISABLE_CONTROL", "all-visible": "NVIDIA_VISIBLE_DEVICES"}
-"""The variable that a fix removes, where its name is known."""
+"""By the word of a reason: the variable that a fix removes, where its name is known."""
 
 
 class UnenforcedReason(NamedTuple):

@@ -160,8 +160,7 @@ def _of_twins(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
 
 
 def _not_spread(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
-    """The pod should be spread but is beside an older one, while a like GPU is idle: NUMA nodes go first (HAMi#1006).
-    """
+    """The pod should be spread but is beside an older one while a like GPU is idle: NUMA nodes go first (HAMi#1006)."""
     pod, version, pods = scene.pod, scene.version, scene.side.pods if scene.side else ()
     policy = pod.metadata.annotation(POLICY_KEY) or scene.install.flags.get("gpu-scheduler-policy", "")
     if policy != "spread" or version is None or version >= _NUMA_IS_LAST or isinstance(pods, Gap) or scene.node is None:
@@ -200,7 +199,7 @@ def _other_chip(scene: PlacedScene) -> Iterator[Part]:
 
 
 def _of_limits(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] | None) -> list[Part]:
-    """The rarest fact first. `sharers`: other pods on its GPUs, None where unknown."""
+    """Facts about the pod's limits, the rarest first. `sharers`: other pods on its GPUs, None where unknown."""
     pod = scene.pod
     look = kubectl_pod(pod, "get", "-o", "yaml")
     fix = act(Text("limit-remark.fix-ssh"), look)

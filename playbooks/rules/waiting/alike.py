@@ -62,7 +62,7 @@ def _asked(container: models.Container) -> tuple[object, ...]:
 
 
 def attempt_key(pod: Pod, attempt: Attempt, now: datetime) -> Hashable:
-    """A key that is equal where the schedulers said the same, and long enough ago for the same conclusions."""
+    """A key that is equal where the schedulers said the same, and so long ago that rules conclude the same."""
     chosen = chosen_node(attempt.evidence.quote) if attempt.stage == "filtered" and attempt.evidence else ""
     words = attempt.stage, attempt.unschedulable, attempt.lock, chosen, attempt.evidence is None
     codes = tuple(event for event, _ in attempt.code_events)

@@ -168,8 +168,7 @@ def refused_with_error(scene: PodScene) -> list[Finding]:
 
 
 def late_binds(pods: Iterable[Pod], install: Install) -> Iterator[Finding]:
-    """The finding that many pods were not bound within kube-scheduler's timeout: some versions bind one pod at a time.
-    """
+    """The finding that many pods were not bound within kube-scheduler's timeout: one lock can let all binds wait."""
     refused = [(pod, why) for pod in pods if (why := pod.condition("PodScheduled")) and why.status == "False"]
     late = [(pod, why) for pod, why in refused if _BIND in why.message and _TIMED_OUT.search(why.message)]
     if len(late) < _MANY:

@@ -58,10 +58,10 @@ class LogSubject(NamedTuple):
 
 
 class PodLog(NamedTuple):
-    """The lines of one log about the pod, in the window; `older` is the newest line before it.
+    """The lines of one log about the pod, since the time asked about; `older` is the newest line before.
 
-    `bare` have the pod's name without a namespace, and decide nothing. `ahead` counts lines with a time in the future,
-    which show that the log's zone is not UTC; `open_ended` those whose values go on in further lines.
+    `bare` lines have the pod's name without a namespace, and decide nothing. `ahead` counts lines with a time in the
+    future, which show that the log's zone is not UTC; `open_ended` those whose values go on in further lines.
     """
 
     log: LogOf

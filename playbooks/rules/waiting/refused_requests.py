@@ -186,8 +186,7 @@ def bug_of_containers(scene: PodScene) -> MetBug | None:
 
 
 def bug_of_slices(scene: PodScene, code: Code) -> MetBug | None:
-    """The bug by which HAMi refuses a container with several devices though enough are idle; `code` is the refusal's.
-    """
+    """The bug by which HAMi refuses a container with several devices though enough are idle; `code` is the refusal."""
     signs = _several(scene) if code == "custom-filter-rule" else []
     return _met(scene, "custom-filter-rule", _MIG_DEVICES, signs) if signs else None
 

@@ -233,8 +233,7 @@ def _ignored(scene: PodScene, names: Sequence[str]) -> Finding | None:
 
 
 def _stands(scene: PodScene, names: Sequence[str]) -> bool:
-    """Whether HAMi's last word on these nodes still holds: it was repeated, and nothing that decides has changed since.
-    """
+    """Whether HAMi's last word on these nodes still holds: it was repeated, and nothing that decides changed since."""
     at, process = scene.attempt.at, scene.cluster.process
     if at is None or not scene.attempt.is_repeated:
         return False
@@ -269,7 +268,7 @@ def _suspected(code: Code, scene: PodScene, names: Sequence[str]) -> Finding:
 
 
 def _severity(scene: PodScene) -> Severity:
-    """What is only suspected stays behind the known bug that explains it."""
+    """Information where a known bug explains the refusal, so that its finding comes first; else a warning."""
     return "info" if scene.once(bug_of_containers) else "warning"
 
 
