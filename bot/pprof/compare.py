@@ -263,7 +263,7 @@ def _changed(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding
     changed = [change for change in found.own if not (change.gone or change.new) and change.name not in _EVERYTHING]
     if found.total.noise and not changed:
         return []
-    # Through these at least half of the change goes; where it is noise as a whole, through the most changed.
+    # The functions behind at least half of the change; if the total is noise, the most changed function.
     half = 0.0 if found.total.noise else found.total.difference / 2
     through = [change for change in changed if half and change.difference / half >= 1] or changed[:1]
     explaining = _explaining(ready, found, through)

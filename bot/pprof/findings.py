@@ -148,7 +148,7 @@ _HINTS = {
     "lock-contention": "profile-hint.lock-contention",
     "runtime-locks": "profile-hint.runtime-locks",
 }
-# Which profile tells more than this one about what a hint found.
+# By hint: the kind of profile that tells more about it than this one.
 _ELSEWHERE = {"allocation": "allocs", "gc-background": "allocs", "gc-assist": "allocs"}
 
 

@@ -75,7 +75,7 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
     else:
         check_text(table.nodes[number].size for number in kept)
         top = sorted(kept, key=order)[: max(trim.nodecount, 0) or None]
-    # pprof builds the graph anew only when it leaves out nodes; else edges from nodes without weight still count.
+    # pprof rebuilds the graph only when it leaves out nodes; otherwise edges from nodes without weight count.
     in_graph = None if len(top) == len(every) else set(top)
     minimum = fraction_of(total, EDGE_FRACTION)
     labels = _inline_labels(sums, table, set(top), in_graph, minimum)

@@ -150,7 +150,7 @@ class _Merger:
                         raise no_location()
                     ids[number] = self._location(profile.locations[number]).id
             stack = tuple([ids[number] for number in sample.location_ids])
-            # Labels of one key count in their order, the keys in any; those that say nothing do not.
+            # Stacks are equal whatever the order of label keys; the order within a key counts, and empty labels do not.
             said = [label for label in sample.labels if label.text or label.number or label.unit]
             key = (stack, *sorted(said, key=lambda label: (label.key, not label.text)))
             known = self._samples.get(key)

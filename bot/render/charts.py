@@ -72,7 +72,7 @@ def _chart(say: Texts, name: str, title: Text, legend: Text, bars: Sequence[_Bar
     canvas = Canvas((_WIDTH, _HEAD + len(shown) * _ROW + _FOOT), say)
     canvas.write((_MARGIN, 18), title, size=_TITLE, room=_WIDTH - 2 * _MARGIN)
     canvas.write((_MARGIN, 52), legend, size=_SMALL, ink=FAINT, room=_WIDTH - 2 * _MARGIN)
-    # The highest of all takes the whole room.
+    # The longest bar takes the whole width.
     highest = max(max(bar.solid, bar.striped, bar.whole) for bar in shown) or 1
     for number, bar in enumerate(shown):
         _draw(canvas, bar, (_WIDTH - 2 * _MARGIN - _LABEL - _NOTE) / highest, _HEAD + number * _ROW)

@@ -191,7 +191,7 @@ def _draw_row(canvas: Canvas, row: _Row, layout: _Layout, at: tuple[int, int], *
 def _draw_bar(canvas: Canvas, bar: GpuRow, box: _Box, size: int) -> None:
     image, (left, top, right, bottom) = canvas.image, box
     edge, (given, total) = left, bar.given
-    # That some is given shows at any scale, and so does that some is not.
+    # Some given, and some free, memory shows at any scale.
     if given > 0 and total and bar.state != UNREGISTERED:
         edge = right if given >= total else min(max(left + (right - left) * given // total, left + 2), right - 2)
     if edge < right:

@@ -46,7 +46,7 @@ class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _WithProse(Value, frozen=True):
-    """A part with prose, whose values are a mapping."""
+    """A part of the report whose prose is a text's key and a mapping of its values."""
 
     def __hash__(self) -> int:
         return hash(tuple(value for value in msgspec.structs.astuple(self) if not isinstance(value, Mapping)))

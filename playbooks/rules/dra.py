@@ -107,7 +107,7 @@ def claim_finding(scene: PodScene, said: Sequence[Evidence]) -> Finding:
     claims = kubectl("-n", pod.namespace, "get", "resourceclaims,resourceclaimtemplates")
     look = step(Text("resource-claim.see"), claims)
     proofs = [*(proof for told in states for proof in told.proofs), *said]
-    # Which driver stands behind a class its selectors say, and HAMi-DRA's own may have been changed.
+    # The class's selectors decide which driver serves it, and somebody may have changed HAMi-DRA's.
     sure = "suspected" if first.state is State.NO_SLICE else "confirmed"
     return finding("resource-claim", claim, sure, proofs=proofs, actions=[look])
 

@@ -82,7 +82,7 @@ def smallest_changes(view: View, names: Sequence[str], request: PodRequest) -> l
 def smaller_requests(view: View, names: Sequence[str], request: PodRequest) -> list[PlacementChange]:
     """The changes of the pod's own request that each alone let it fit, as the filter confirms."""
     names = view.unlike(names, request)
-    # The nodes that would take the least there is to ask for: no smaller amount makes any other take the pod.
+    # Only nodes that take the least possible request can take any smaller request of this pod.
     least = _with_each(request, count=1, memory_mib=1, percentage=UNSET_PERCENTAGE, cores=0)
     tried = view.judge_each(names, least) if _single(request) else {}
     able = [name for name, verdict in tried.items() if verdict.fits]

@@ -122,7 +122,7 @@ class _Hunt:
         self.sets = MAX_SETS
         self.plain = _plain(request, view)
         self.named = named_uuids(request)
-        # The namespace's holders on any node, where a quota counts them.
+        # A quota counts the namespace's holders on every node.
         namespace, word = request.namespace, request.containers[0].word
         limited = view.rules.quota != "none" and view.quota_room(namespace, word) is not None
         everywhere = ledger.least_disruptive_first if limited else ()
@@ -298,7 +298,7 @@ class _Hunt:
         """Whether the request might fit without these pods, by arithmetic alone."""
         if not site.lacking:
             return True
-        # Most cards are none of theirs: those stay as they are.
+        # These pods hold few of the site's cards; the other cards stay as they are.
         concerned = [need for need in site.needs if any(need.uuid in holding.shares for holding in some)]
         return len(concerned) >= site.lacking and sum(1 for need in concerned if need.without(some).met) >= site.lacking
 

@@ -229,7 +229,7 @@ class View:
         limits = self.facts.quotas is None and any(device and device.vendor.obeys_quota for device in asked)
         holds = self.rules.quota != "none" and limits and fit.QUOTA_NOT_FIT not in relax
         if holds and (verdicts[-1].fits is not False or not _AFTER_QUOTA.isdisjoint(verdicts[-1].codes)):
-            # An unseen quota may refuse what fits, and comes before these checks.
+            # A quota that could not be read may refuse the pod, and HAMi checks it before what failed here.
             return Verdict(fits=None, unknown=Text("error-hami.quota-unseen"))
         return verdicts[-1]
 

@@ -109,7 +109,7 @@ def score(state: CardState, request: ContainerRequest, rules: Rules, weights: We
     by_share = request.percentage not in (0, UNSET_PERCENTAGE)
     if rules.score_includes_request:
         slots, cores = slots + request.count, cores + request.cores
-        # An integer division, as HAMi has it: less than 100 % of a card counts as none of it.
+        # HAMi divides integers: less than 100 % of a card counts as 0.
         memory += card.memory_mib * (request.percentage // WHOLE_CARD) if by_share else request.memory_mib
     elif rules.modern and card.type == request.word:
         slots, cores = slots + 1, cores + request.cores
@@ -165,7 +165,7 @@ def judge(
             return verdict
         again = Run(node, request, rules, quotas=quotas, default_policy=default_policy, relax=relax)
         again.other_order = True
-        # What HAMi says where it picks others of equal groups of cards for an earlier container.
+        # HAMi picks one of several equal groups of cards by chance: this is its answer for the opposite pick.
         other = _verdict(again, weights)
         known = (verdict.text() or FIT, *verdict.instead)
         more = tuple(text for text in (other.text() or FIT, *other.instead) if text not in known)

@@ -79,7 +79,7 @@ class Stock:
         self.terms = terms
         self.rules = rules_of(terms.version)
         self._selects = label_matcher(terms.node_selector)
-        # No method of its own: `_kept` holds it, and so the whole stock would wait for the garbage collector.
+        # `_kept` holds this; a bound method would keep the whole stock until the garbage collector runs.
         self._holding = partial(read_holding, version=terms.version)
         self._nodes: dict[str, _Kept] = {}
         self._kept: Kept = {}
@@ -150,7 +150,7 @@ class Stock:
         kinds = tuple([self._kind(card, cards.cordoned) for card in cards.cards])
         facts = tuple([fact for fact in cards.facts.items() if isinstance(fact[1], Hashable)])
         order = self._number((kinds, facts, tuple([(card.card.numa, card.card.index) for card in cards.cards])))
-        # A MIG card of an old version ends a run where the run comes to it.
+        # Older versions end a run at the first MIG card, so that the order of the cards decides.
         mig = any(card.card.mode == "mig" for card in cards.cards)
         amounts = order if mig else self._number((tuple(sorted(kinds)), facts))
         shape = self._number(sizes(found))

@@ -183,7 +183,9 @@ class Run:
 
 
 def _collapse(containers: Iterable[list[tuple[str, int, int]]], inits: int) -> tuple[int, int]:
-    """Memory and cores over all cards: per card the sum, or the largest init share. HAMi takes the first `inits` so."""
+    """Memory and cores over all cards: per card the sum, or the largest init share. Like HAMi, this takes the first
+    `inits` of the listed GPU containers for init containers.
+    """
     sums: dict[str, tuple[int, int]] = {}
     peaks: dict[str, tuple[int, int]] = {}
     for position, shares in enumerate(containers):

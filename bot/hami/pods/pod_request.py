@@ -65,7 +65,7 @@ class ContainerRequest(msgspec.Struct, frozen=True):
 
 
 class Constraints(msgspec.Struct, frozen=True):
-    """The pod's annotations that restrict its GPUs, as raw texts, because versions read them differently; or None."""
+    """The pod's annotations that restrict its GPUs, as raw texts that versions read differently; None if missing."""
 
     use_type: str | None = None
     no_use_type: str | None = None

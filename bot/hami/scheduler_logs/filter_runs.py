@@ -43,7 +43,7 @@ CARD_CODES = frozenset(reason.text for reason in BY_TEXT.values() if reason.natu
 }
 """The log messages that refuse a GPU: each is a reason code."""
 
-# Bounded, as in bot.hami.scheduler_logs.log_lines: a key's words would else be tried from each of them.
+# Bounded, as in bot.hami.scheduler_logs.log_lines, so that no line is searched from each of its words.
 _FIGURE = re.compile(r"(?:^| )([A-Za-z][\w ()]{0,59}?)=(-?\d+(?:\.\d+)?)(?= |$)")
 _CARD_IN_TEXT = re.compile(r'current device info is:=\{"ID":"([^"]+)"')
 _REQUESTS = re.compile(r" requests=(\[.*\])$", re.DOTALL)

@@ -25,7 +25,7 @@ _HEADER = re.compile(
     r"([IWEF])(\d{2})(\d{2}) (\d{2}):(\d{2}):(\d{2})\.(\d{6})\s+(\d+) ([^:\]]+):(\d+)\] (.*)", re.DOTALL
 )
 _MESSAGE = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"')
-# A key's length is bounded, or a long line of words would be tried from each of them to its end.
+# Keys are bounded, so that a long line of words is not searched from each word to the line's end.
 _PAIR = re.compile(r'(?:^| )(\w[\w ]{0,59}?)="([^"\\]*(?:\\.[^"\\]*)*)"')
 _ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|.)", re.DOTALL)
 _SHORT_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}

@@ -26,7 +26,7 @@ _CODE_EVENT = re.compile(r"(\d+) nodes (\w+)\(([^()]*)\)")
 _NONE_FIT = re.compile(r"no available node, (?:(\d+) nodes do not meet|all node scores do not meet)")
 _FIT_COUNTS = re.compile(r"(\d{1,9}) nodes not fit, (\d{1,9}) nodes fit\(")
 _FIT_NODE = re.compile(r"find fit node\(([^()]+)\)|Successfully filtered to following nodes: \[([^\[\]]*)\]")
-# Bounded, or a long word would be tried from each of its letters to its end.
+# Bounded, so that a long word is not searched from each letter to its end.
 _GUIDES_FORM = re.compile(r"\b(\w{1,64}) on node (\S+)")
 
 
@@ -67,7 +67,7 @@ def strip_combined(message: str) -> str:
 
 
 def event_reason(reason: str) -> str:
-    """An event's reason without `EventReason`, the prefix of a Go constant, which HAMi's guides write."""
+    """An event's reason without `EventReason`: HAMi's guides write the name of the Go constant."""
     return reason.removeprefix(_EVENT_REASON_PREFIX)
 
 

@@ -134,7 +134,7 @@ def read_lives(pods: Iterable[Pod], logs: Sequence[SchedulerLog], now: datetime)
 
 
 def settled(lives: Sequence[Life]) -> list[Life]:
-    """The pods that run; all where none does. Mixed, each stage's figures would be of other pods."""
+    """The pods that run, or all where none does: with both, each stage's figures would be of different pods."""
     return [life for life in lives if MOMENTS[-1] in life.noted] or list(lives)
 
 

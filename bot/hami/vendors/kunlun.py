@@ -180,7 +180,7 @@ def pick(cards: list[CardState], free: list[bool], count: int) -> list[CardState
         lows = (state.card.index % _WING for state in both)
         low = next((low for low in lows if low in by_index and low + _WING in by_index), None)
         return [] if low is None else [by_index[low], by_index[low + _WING]]
-    # Four that face each other two by two; of six, so that the two left over are linked as well.
+    # Four XPUs are two facing pairs; if six are free, the two left over should face each other too.
     groups = [group for group in _FOURS if by_index.keys() >= set(group)] if count == _WING else []
     if not groups:
         return []

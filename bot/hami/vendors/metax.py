@@ -185,7 +185,7 @@ class MetaxSgpu(Rescanned):
         if len(passed) < asked.count:
             return checks.lacking(passed, counts, len(in_play))
         if online:
-            # Where an online pod does best: with few others of its class, and not among offline pods alone.
+            # An online pod goes where few online pods are, but last to a card with offline pods only.
             classes = ((taken, taken.state.classes) for taken in passed)
             counted = [(taken, some.count(ONLINE), some.count(OFFLINE)) for taken, some in classes]
             counted.sort(key=lambda each: (each[1] == 0 < each[2], each[1] or each[2], each[2] if each[1] else 0))

@@ -257,7 +257,7 @@ def faults(asked: WebhookQuestion, *, sure: Confidence = "confirmed") -> list[Fi
         return [rejected(asked, hook, lines)]
     if service is None or (hook.webhook.client_config and hook.webhook.client_config.ca_bundle):
         return []
-    # Only suspected: the extender's certificate could be one that the API server trusts anyway.
+    # Only suspected, because the API server may trust the extender's certificate anyway.
     claim = Text("webhook-untrusted.fail" if fails(hook) else "webhook-untrusted.ignore")
     proofs = [of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}"), *of_policy(hook)]
     actions = certificates(hook)
@@ -287,7 +287,7 @@ def _broken(
         return None if isinstance(seen.services, Gap) else (Text("webhook-unreachable.no-service", service=name), [])
     spec = found.spec
     if seen.ready_targets(asked.namespace, asked.name) == []:
-        # The label that the Service selects and no scheduler pod has; empty where each of them is on some pod.
+        # A label that the Service selects and no scheduler pod has; empty without one.
         labels = [pod.metadata.labels or {} for pod in install.pods]
         wanted = (spec.selector or {}).items() if labels else ()
         key, value = next((item for item in wanted if all(own.get(item[0]) != item[1] for own in labels)), ("", ""))

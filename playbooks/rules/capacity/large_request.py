@@ -353,7 +353,7 @@ def _changes(scene: PodScene) -> list[NextAction]:
     if not scene.request.containers or not scene.candidates or len(scene.views) != 1 or scene.view.ledger is None:
         return []
     names = scene.view.registered(scene.candidates)
-    # The next pod of the same owner would take the place again of one that ended.
+    # If a sibling ended, its owner would create another pod, which takes the place again.
     siblings = {f"{pod.namespace}/{pod.name}" for pod in scene.view.facts.pods or () if are_siblings(pod, scene.pod)}
     changes = smallest_changes(scene.view, names, scene.request)
     return [_action(scene, change) for change in changes if change.pod not in siblings]
@@ -365,7 +365,7 @@ def _action(scene: PodScene, change: PlacementChange) -> NextAction:
         of_whole = any(card.card.memory_mib == change.amount for card in scene.view.cards(change.node))
         what = "percent" if of_whole else what
     if change.pod:
-        # It holds its GPUs until it is gone, and should have been by then.
+        # A pod that is being deleted holds its GPUs until it is gone, which is due by this time.
         leaving = (one for one in scene.view.facts.pods or () if one.metadata.deletion_timestamp)  # few of many
         found = (one for one in leaving if f"{one.namespace}/{one.name}" == change.pod)
         since = next((one.metadata.deletion_timestamp for one in found), None)

@@ -140,7 +140,7 @@ def _address(install: Install, extender: Extender) -> Iterator[ExtenderFault]:
         where = bind
     else:
         right = str(port) == bind.rpartition(":")[2] and (bool(own) or asked.scheme == scheme)
-        # A version that is not known may have the flag, and listen at its default.
+        # An unknown or newer version may have the new flag, and listen at its default port.
         newer = install.version is None or install.version.version > NEWEST_READ
         right = right or (not own and port == _OWN_PORT and newer)
         where = where if bind and extender.is_local and not right else None

@@ -131,7 +131,7 @@ def profiles(scene: InstallScene) -> Iterator[Finding]:
     for pod, extender in _started(scene):
         bind = profiles_address(install.flags, version) or install.flags.get("http_bind", "?")
         if install.flags.get("profiling", "").lower() in _TRUE and not is_loopback(bind):
-            # Meant for as long as a change that switched it on is open: that change is told by itself.
+            # Profiling is wanted while a change that switched it on is open, which has a finding of its own.
             needed = open_for(install.deployment, PROFILING, scene.now)
             key = "pprof-exposed.needed" if needed else "pprof-exposed.flag"
             claim = Text(key, bind=bind, until=needed.at if needed else "")

@@ -41,7 +41,7 @@ def plugins_fail(scene: InstallScene) -> list[Finding]:
         return []
     sides, sets = scene.questioned
     read = scene_of(sides.values(), sets, scene.seen, scene.now)
-    # That pods are not ready is told anyway.
+    # Another finding reports pods that are not ready.
     stages = [HANDS_OUT_NOTHING, *([_SETTINGS] if scene.was_read("nodes") else [])]
     found = [told for told in run(stages, read).findings if told.code != "device-plugin-not-ready"]
     refused = [cause.told(of=scene.install) for cause in refused_pods(sets)] if sets else []

@@ -302,7 +302,7 @@ Proven = tuple[Hit, Sequence[Evidence]]
 
 def why_it_ends(pods: Iterable[Pod], runs: Sequence[LogSeen], version: Version | None) -> Part | None:
     """Why the first container that does not run ended, by a signature where one is known; None without any end."""
-    # Down, or up after an end, and not only started for the first time.
+    # Containers that are down, or up again after an end; not those that start for the first time.
     ill = ((pod, status) for pod in pods for status in statuses(pod) if not status.ready)
     sick = [(pod, status) for pod, status in ill if stuck(status) or _end(status)]
     for pod, status in sick:

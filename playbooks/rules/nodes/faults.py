@@ -102,7 +102,7 @@ def object_gaps(scene: NodesScene) -> list[Gap]:
 def faults_of(node: NodeScene) -> list[Fault]:
     """The faults of the node, without those that its own pods and logs explain, where these were read."""
     of_plugin = [] if node.is_by_driver else node.once(_of_plugin)
-    # A young lock is the usual course of things, and one that the next bind releases keeps nobody out.
+    # A young lock is normal, and one that the next bind releases keeps no pod out.
     locks = [(vendor, lock) for vendor, lock in locks_of(node) if lock.phase != "held" or lock.age > USUAL_ALLOCATION]
     found = [*_of_kubernetes(node), *of_plugin]
     for vendor, lock in locks:
@@ -283,7 +283,7 @@ def registration_beside(node: NodeScene) -> Iterator[Fault]:
                 continue
             code, why = code_and_why(node.node, device.state, device.device)
             health = plugin.health if (plugin := _plugin_of(node, device.device)) else ""
-            # Whether only a resource that other programs serve under the same name says that HAMi hands it out.
+            # Without an annotation or label, the resource may be that of another program with the same name.
             own = node.node.metadata.annotation(device.device.names.register) is not None
             own = own or bool(vendor.node_label[0] and node.node.metadata.label(vendor.node_label[0]))
             severity: Severity = "info" if device.device.names.shares_domain and not own else "warning"

@@ -250,7 +250,7 @@ def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
     if signature.id == _GPU_FULL and scaling is not None:
         full = "in-container.full-scaled" if scaling > 1 else "in-container.full-plain"
         return _WordMeaning(signature.code, Text(full, scaling=f"{scaling:g}"), freed, full=True)
-    # The pod's limit of a GPU that has less than that, and what the GPU has.
+    # A limit above the memory that its GPU really has, and that memory.
     sizes = {card.uuid: card.memory_mib / (scaling or 1) for card in scene.cards if card.mode != "mig"}
     own = [(one.memory_mib, sizes[one.uuid]) for one in scene.once(given).shares if one.uuid in sizes]
     limit, has = next(((limit, has) for limit, has in own if limit > has + 1), (0, 0.0))

@@ -51,7 +51,7 @@ class Library(NamedTuple):
 
 
 def library_of(plugins: Sequence[Pod]) -> Library | None:
-    """The HAMi-core by the first plugin image whose tag has a version; None where none has."""
+    """The HAMi-core of a node, by the first plugin image whose tag has a version; None where none has."""
     for plugin, image in ((each, part.image) for each in plugins for part in each.spec.containers):
         if version := parse_version(image):
             return Library(version, quotes.of_pod(plugin, image, "{.spec.containers[*].image}"))

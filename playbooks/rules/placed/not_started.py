@@ -107,7 +107,7 @@ def not_started(scene: PlacedScene) -> Iterator[Finding]:
     if not pod.spec.node_name or runs(scene):
         return
     halted = next((status for status in statuses(pod) if stuck(status) or between_restarts(status, now)), None)
-    # The others wait for it. One that restarts always is a sidecar, which nobody waits for.
+    # All other containers wait for an init container, but none for a sidecar, which restarts always.
     sidecars = {each.name for each in pod.spec.init_containers or () if each.restart_policy == "Always"}
     inits = [status for status in pod.status.init_container_statuses or () if status.name not in sidecars]
     init = next((status for status in inits if status.state.running), None)

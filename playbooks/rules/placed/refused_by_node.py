@@ -91,7 +91,7 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
     scheduler = pod.spec.scheduler_name or "?"
     values = {"node": node or "?", "why": why, "scheduler": scheduler}
     claim = Text("allocate-failed.claim" if placed or of_volcano else key, **values)
-    # Of a pod whose annotations are gone, that is what kubelet's words mean; of Volcano's they mean something else.
+    # kubelet's words have a known meaning, except for pods of Volcano.
     read = [evidence.quote for evidence in said.words] if scene.seen and not of_volcano else []
     known = find("kubelet-message", read, scene.plugin_version)
     if known and not said.stripped:

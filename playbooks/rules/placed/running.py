@@ -211,7 +211,7 @@ def _of_limits(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] |
         unset = without_env(killer, _KILLER)
         fix = edit_owner(pod, Text("limit-remark.fix-oom-killer", container=killer), unset)
         found.append(Part(Text("limit-remark.oom-killer"), [proof], [fix]))
-    # What the pod says, or HAMi's webhook from its configuration.
+    # The pod sets these variables, or HAMi's webhook from its configuration.
     env = {variable.name: variable.value for part in held.containers for variable in part.env or ()}
     if held.limits_cores and env.get(_POLICY, "default").lower() == "default":
         found.append(_of_cores(scene, held, sharers))

@@ -72,7 +72,7 @@ def effect_by_hami(
     containers = [container for container in request.containers if container.word == device.word]
     amounts = [(one, one.count * (one.cores if of_cores else one.memory_mib)) for one in containers]
     if not device.vendor.obeys_quota:
-        # What HAMi's webhook counts: a request without memory counts none [HAMi v2.10 pkg/scheduler/webhook.go].
+        # HAMi's webhook counts no memory for a request without an amount [HAMi v2.10 pkg/scheduler/webhook.go].
         inits = max((amount for one, amount in amounts if one.init), default=0)
         asked = max(sum(amount for one, amount in amounts if not one.init), inits)
     elif of_cores or all(one.memory_mib for one in containers):

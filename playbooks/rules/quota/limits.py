@@ -265,7 +265,7 @@ def _fullest(scene: QuotaScene, limited: Sequence[Space]) -> Finding:
 
 
 def _part(scene: QuotaScene, space: Space) -> float:
-    """How full the fullest of its limits is; -1 where none can be told."""
+    """How full the fullest limit of the namespace is; -1 where none can be told."""
     counted = ((limit, scene.used(space, limit)) for limit in space.limits)
     return max(
         (used / limit.amount for limit, used in counted if used is not None and limit.amount),

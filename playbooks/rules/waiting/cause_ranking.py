@@ -70,7 +70,7 @@ def rank_causes(scene: PodScene) -> list[RankedCause]:
     if not needs_several(causes):
         return causes
     named = {event.code for event, _ in scene.attempt.code_events} | scene.attempt.codes
-    # Whether HAMi would refuse each of the nodes that Kubernetes drops for the namespace's quota, by a sample.
+    # A sample of the nodes that Kubernetes drops shows whether HAMi would refuse them all for the quota.
     judged = scene.judge_each(list(scene.obstacles)[:_SAMPLE] if all(one.of_kubernetes for one in causes) else [])
     if judged and all(one.fits is False and fit.QUOTA_NOT_FIT in one.codes for one in judged.values()):
         return [RankedCause(Rank.BACKGROUND, fit.QUOTA_NOT_FIT, ()), *causes]

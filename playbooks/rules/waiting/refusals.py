@@ -79,7 +79,7 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
     if cause.of_kubernetes:
         return _kubernetes(scene, cause, severity)
     proofs = scene.attempt.evidence_for(cause.text)
-    # Whether HAMi, without saying why, refused just as many registered nodes as our own fit does.
+    # HAMi, without saying why, refused as many registered nodes as the bot's own fit does.
     ours = [name for name, verdict in scene.verdicts.items() if verdict.fits is False]
     unsaid = scene.attempt.generic_refusals()
     as_many = unsaid > 0 and unsaid == sum(scene.why_unregistered(name) is None for name in ours)
@@ -114,14 +114,14 @@ def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]
     if not node:
         return (look_at_pod(scene.pod, cause.text),)
     if cause.text == verdicts.CORDONED:
-        # As many cards as the pod asks for, of those that it may have.
+        # Uncordons as many cards as the pod asks for, of those that it may have.
         cordoned = cordoned_uuids(scene.nodes[node])
         wanted = max((container.count for container in scene.request.containers), default=1)
         cards = [card.card for card in scene.view.cards(node) if card.card.uuid in cordoned]
         if uuids := [card.uuid for card in cards if admits(scene, card)][:wanted]:
             return uncordon(scene.nodes[node], uuids)
     if cause.text == verdicts.MODE_NOT_FIT and scene.device.names.also_read:
-        # To set the node up for the split that the pod asks for, or to ask for the node's.
+        # Either the node is set up for the split that the pod asks for, or the pod asks for the node's.
         if is_soft(scene):
             mark = kubectl("annotate", "node", node, "hami-vnpu-core=true")
             return (act(Text("mode-not-fit.make-soft", node=node), mark),)

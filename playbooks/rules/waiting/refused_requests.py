@@ -40,7 +40,7 @@ def request_refused(scene: PodScene) -> Iterator[Finding]:
     if said is None or broke is None or not may_be_refused_request(said.quote):
         return
     lines = ((scheduler, raw, parse_line(raw, scene.now)) for scheduler, raw in scene.cluster.process.refused)
-    # Written when the call ended: many pods may wait, and one request is too large.
+    # Only lines near the call's end count: many pods may wait, and one request is too large.
     near = [
         (parsed.at, scheduler, raw, hit)
         for scheduler, raw, parsed in lines
@@ -108,7 +108,7 @@ def _unknown(scene: PodScene, name: str, managed: frozenset[str]) -> Finding:
     known = {resource for resource in _offered(scene) if "/" in resource} | managed | scene.config.other_resources
     known |= {resource for device in scene.config.devices for resource in device.resources.all}
     domain, _, local = name.partition("/")
-    # What was meant, it seems: of the same domain if there is a near one, else of any.
+    # A similar name of the same domain is probably what was meant, else one of any domain.
     own = [resource.partition("/")[2] for resource in sorted(known) if resource.partition("/")[0] == domain]
     found = [f"{domain}/{close}" for close in difflib.get_close_matches(local, own, n=1, cutoff=_CLOSE)]
     near = next(iter(found or difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8)), "")

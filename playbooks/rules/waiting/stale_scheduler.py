@@ -82,7 +82,7 @@ def refused_nodes(scene: PodScene) -> list[str]:
         return []
     takers, named, quotas = scene.fitting, _named(scene.attempt), scene.view.facts.quotas
     if not takers and quotas is None and QUOTA_NOT_FIT not in _reasons(scene.attempt):
-        # An unread quota keeps none out where HAMi names another reason.
+        # HAMi named another reason, so a quota that could not be read did not refuse the pod.
         relaxed = scene.judge_each(scene.candidates, frozenset({QUOTA_NOT_FIT}))
         takers = [name for name, verdict in relaxed.items() if verdict.fits]
     if named:
@@ -184,7 +184,7 @@ def _told(
     names: Sequence[str] = (),
     said: Sequence[Evidence] = (),
 ) -> Finding:
-    """`names`: the nodes that it is about, by default those of the ghosts; `said`: the schedulers' words."""
+    """The finding about ghosts on `names`, by default all nodes with ghosts; `said`: the schedulers' words."""
     taken = [use for ghost in ghosts for use in ghost.taken]
     times = [*(parse_time(ghost.heard) for ghost in ghosts), attempt.since if attempt else None]
     since = min((moment for moment in times if moment is not None), default=None)
