@@ -63,7 +63,7 @@ class _ClaimTold(NamedTuple):
 
 
 def claims_of(pod: Pod) -> list[str]:
-    """The pod's own names of its claims."""
+    """The names that the pod's spec gives to its ResourceClaims."""
     return [claim.name for claim in pod.spec.resource_claims or ()]
 
 

@@ -153,8 +153,7 @@ class View:
         return nameless, relax, rooms, self.facts.policy, unseen
 
     def _room_for(self, request: PodRequest, quotas: Mapping[str, QuotaRoom]) -> Hashable:
-        """A key that is equal for quota rooms which allow the request equally many GPUs: few verdicts serve hundreds.
-        """
+        """A key that is equal for quota rooms which allow the request equally many GPUs: few verdicts serve many."""
         room = quotas.get(request.containers[0].word)
         if room is None or len(request.containers) != 1 or not request.containers[0].is_fixed:
             return tuple(quotas.items())
