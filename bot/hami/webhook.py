@@ -112,7 +112,7 @@ How = Literal["opted-out", "unselected", "namespace", "static", "older", "privil
 
 
 class LeftAlone(NamedTuple):
-    """Why the webhook did not act on a pod. `key` is the label that decides; `value` is empty if it is absent.
+    """Why the webhook did not act on a pod. `key`: the label that decides, if one does; `value` is empty if absent.
     `may_go`: without the label the webhook would act, and the label can be removed.
     """
 

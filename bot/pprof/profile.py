@@ -87,8 +87,7 @@ class Samples(Protocol):
 
     def __length_hint__(self) -> int: ...
 
-    def __iter__(self) -> Iterator[ProfileSample]:
-        ...
+    def __iter__(self) -> Iterator[ProfileSample]: ...
 
     def stacks(self, index: int) -> Iterable[tuple[Sequence[int], int]]:
         """Gives the location ids and the value at `index` of every sample, for callers that need no labels."""

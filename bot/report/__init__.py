@@ -67,7 +67,9 @@ def about(prose: Prose, noun: str) -> Prose:
 
 
 class Evidence(Value, frozen=True):
-    """One verbatim quote: its source and object, when it was true (RFC 3339 UTC), and a command that shows it again."""
+    """One verbatim quote: its source and object, and a command that shows it again. `at` is when it was true, as RFC
+    3339 in UTC; None where the source carries no time.
+    """
 
     source: str
     object: str

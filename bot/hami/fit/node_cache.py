@@ -38,7 +38,8 @@ class NodeStock(msgspec.Struct, frozen=True):
     """One node's GPUs and their use. `by_turns`: HAMi's scheduler adds and drops them every minute.
 
     `kinds` tells a GPU's type and use by a number. `shape` is equal for nodes whose GPUs have the same types and sizes,
-    `amounts` where they are also used alike, `order` where they also stand in the same places.
+    `amounts` where they are also used alike, `order` where they also stand in the same places; None where no other node
+    is like it.
     """
 
     state: NodeCards | Unregistered

@@ -63,7 +63,8 @@ class NodeCards(NamedTuple):
 class Verdict(NamedTuple):
     """HAMi's verdict on a pod and a node. `fits` is None where the rules that decide are not modelled: see `unknown`.
 
-    `parts` are (code, number of GPUs), out of `of` GPUs. `instead`: what HAMi may say too, where chance decides.
+    `parts` are (code, number of GPUs) out of `of` GPUs; `reason` is a bare reason instead. `instead`: what HAMi may say
+    too, where chance decides; FIT where it may take the node.
     """
 
     fits: bool | None

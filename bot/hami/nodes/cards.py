@@ -73,6 +73,7 @@ class CardState(msgspec.Struct, gc=False, eq=False):
     placements: tuple[MigPlacement, ...] = ()
     healthy: bool = False
     classes: tuple[str, ...] = ()
+
     def __post_init__(self) -> None:
         self.healthy = self.card.health
 

@@ -299,7 +299,7 @@ def slopes(call: str, took_ms: Sequence[float], values: Mapping[str, Sequence[in
 
 
 _LARGEST_CONDITION = 10
-"""The condition number above which the factors together tell no more than fewer of them would."""
+"""The condition number above which the factors are too much alike for any slope to be told."""
 
 
 def _least_squares(took: Sequence[float], values: Sequence[Sequence[int]]) -> list[tuple[float, float, float]]:

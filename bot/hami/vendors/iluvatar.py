@@ -14,6 +14,7 @@ from bot.kube.models import Container
 
 _CHIPS = ("MR-V100", "MR-V50", "BI-V150", "BI-V100")
 
+
 class _Chip(msgspec.Struct, rename="camel"):
     common_word: str = ""
     resource_count_name: str = ""
