@@ -210,7 +210,9 @@ class View:
         *,
         gone: Sequence[Holding] = (),
     ) -> Verdict:
-        """The filter's verdict on any GPUs, by this cluster's quotas and policy. The quota no longer counts `gone`."""
+        """The filter's verdict on any set of GPUs, by this cluster's quotas and policy; `fits` is None where those are
+        unknown. `gone`: holders of the namespace that no longer count against its quota.
+        """
         verdicts = [
             judge(
                 cards,
