@@ -181,7 +181,8 @@ class View:
         return self.run(seen.state, request, relax)
 
     def unlike(self, names: Iterable[str], request: PodRequest) -> list[str]:
-        """The registered nodes without those that must get the same verdict as an earlier node of `names`."""
+        """The registered nodes, except those alike to an earlier one of `names` in all that decides about the request.
+        """
         known, found = set[int](), list[str]()
         names = list(names)
         for name, seen, alike in zip(names, *self._alike(names, request), strict=True):

@@ -55,7 +55,7 @@ _NONE = frozenset[str]()
 
 
 class Terms(NamedTuple):
-    """Whatever decides, besides the nodes, which GPUs HAMi's scheduler takes in."""
+    """The settings and the version of HAMi that decide which GPUs of a node its scheduler takes in."""
 
     version: Version
     config: DeviceConfig
@@ -234,7 +234,7 @@ READS_DEVICE_CONFIG = Version(2, 5, 0)
 
 _GIGABYTES = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,3}) ?GB(?![A-Za-z])")
 _MOST_GIGABYTES = 400
-"""The largest size in GB that can be the GPU's in a model's name: the one in GH200's is its processor's."""
+"""The largest size in a model's name that is the GPU's, in GB: a larger one, as GH200's, is the processor's."""
 SIZE_LABELS = "nvidia.com/gpu.memory", "nvidia.com/gpu.product"
 """The labels of GPU feature discovery that tell a GPU's physical memory in MiB, and its model."""
 

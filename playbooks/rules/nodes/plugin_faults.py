@@ -386,13 +386,13 @@ def _of_status(pod: Pod, status: ContainerStatus) -> Evidence:
 
 
 def _start_error(status: ContainerStatus) -> StateTerminated | None:
-    """The last end where it was none: the runtime did not start the container, and says why."""
+    """The container's last end, if that is the runtime's report that it could not start the container."""
     end = status.state.terminated or status.last_state.terminated
     return end if end and end.message and end.reason in NEVER_STARTED else None
 
 
 _NEWEST = 100
-"""The most last lines of a log that are about now: a loop of some seconds that goes on failing is in them again."""
+"""How many last lines of a log are about now: a loop that fails every few seconds is in them again."""
 _STARTED = "Starting Plugins."
 _REGISTERED = "Registered device plugin for"
 _WRITTEN = (
