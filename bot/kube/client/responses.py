@@ -9,6 +9,7 @@ The Date is of the one clock that all replicas and shells share. Between two ans
 monotonic clock, which nobody sets.
 """
 
+import asyncio
 import gc
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
@@ -136,7 +137,7 @@ async def whole_body(answer: aiohttp.ClientResponse) -> bytes:
         raise aiohttp.ClientPayloadError(f"unpacked it is larger than {MOST_BYTES >> 20} MiB, or it is cut short")
     gzip = _zlib.decompressobj(_GZIP)
     try:
-        found = gzip.decompress(body, size + 1)
+        found = await asyncio.to_thread(gzip.decompress, body, size + 1)
     except _zlib.error as error:
         raise aiohttp.ClientPayloadError(str(error)) from error
     if gzip.unused_data:  # RFC 1952 allows it, no API server sends it
