@@ -181,8 +181,7 @@ class View:
         return self.run(seen.state, request, relax)
 
     def unlike(self, names: Iterable[str], request: PodRequest) -> list[str]:
-        """The registered nodes, except those alike to an earlier one of `names` in all that decides about the request.
-        """
+        """The registered nodes, except those alike to an earlier one of `names` in all that decides the verdict."""
         known, found = set[int](), list[str]()
         names = list(names)
         for name, seen, alike in zip(names, *self._alike(names, request), strict=True):
