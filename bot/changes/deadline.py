@@ -1,7 +1,4 @@
-"""When a change reverts by itself: for how long it may be asked, how far it may be extended, and by whose clock. Pure.
-
-The deadline itself stands in the record, on the Deployment; `bot.changes.decide` says what is due once it has passed.
-"""
+"""When a change reverts by itself: how long it may last, how far it may be extended, and by whose clock. Pure."""
 
 import math
 from datetime import UTC, datetime

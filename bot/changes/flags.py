@@ -58,8 +58,7 @@ class ArgumentList(NamedTuple):
 
 
 class FlagInWords(NamedTuple):
-    """A setting of a flag: in which list, at which word, and its value. `spelling` is the word's text before the value.
-
+    """A setting of a flag: in which list, at which word, and its value; `spelling` is the word's text before the value.
     In `-v 4` the value is a word of its own: `at` is that word and the spelling is empty.
     """
 
@@ -144,7 +143,6 @@ def _read(words: tuple[str, ...], at: int, flag: Flag) -> FlagInWords | None:
 
 def with_value(spot: ArgumentList, flag: Flag, value: str) -> tuple[Field, tuple[str, ...]]:
     """The list that changes, and its words with the flag at `value`: in place and in its own spelling, else appended.
-
     Raises Unsuitable where words cannot do it: flags inside a shell line, or an image with a command of its own.
     """
     if any(_SHELL.search(word) for word in (*spot.command, *spot.args)):

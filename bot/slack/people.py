@@ -19,9 +19,7 @@ _UNKNOWN_S = 30.0
 """Seconds for which Slack is not asked again about somebody whom it did not name."""
 _MOST = 2000
 LONGEST_S = 0.8
-"""Seconds that Slack may take to name a person. Slack waits 3 s for an ack, and after the person is known what they did
-is kept, for up to 2 s more.
-"""
+"""Seconds that Slack may take to name a person: it waits 3 s for an ack, of which keeping a deed takes up to 2 s."""
 
 log = logging.getLogger(__name__)
 
@@ -88,8 +86,8 @@ class Groups:
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a payload says about a person's home: pairs of a team (`T…`, or `E…` for a whole Grid) and that team's
-    enterprise, which is empty where it is not said. `is_said`: the pairs are enough to decide, if none is foreign.
+    """What a payload says about a person's home: `claims` are pairs of a team (`T…`, or `E…` for a whole Grid) and its
+    enterprise, empty where it is not said. `is_said`: the pairs are enough to decide, if none is foreign.
     """
 
     user: str

@@ -1,5 +1,4 @@
-"""A temporary change in Slack: the offer, which shows what would be changed before anything is; its card, edited
-through its life; and calls for help.
+"""A temporary change in Slack: its offer, its card, which is edited through its life, and calls for help.
 
 Nothing that a person or a cluster wrote is parsed: names of people and times are parts of rich text.
 """
@@ -79,11 +78,9 @@ LONGEST_REASON = 500
 
 
 class ChangeCard(msgspec.Struct, frozen=True):
-    """The content of a change's card. `by` is who decided or made happen what the state says, empty for the bot itself.
-
-    While approval is pending, `approval` and `digest` are what the buttons carry, and it expires at `expires_at` (unix
-    seconds); `longer`: it is an extension of a change that is open. `at` (unix seconds) is when the change came to its
-    state, 0 where that is not known.
+    """The content of a change's card. `by` is who decided or made happen what the state says, empty for the bot itself;
+    `at` (unix seconds) is when, 0 where that is not known. While approval is pending, `approval` and `digest` are what
+    the buttons carry, and it expires at `expires_at` (unix seconds); `longer`: it extends an open change.
     """
 
     state: State
@@ -109,7 +106,6 @@ class CardButton(Pressed, frozen=True):
 
 
 def render_card(card: ChangeCard) -> blocks.Draft:
-    """The card of a change in its present state."""
     record = card.record
     is_back = card.state in _PUT_BACK
     change = what(record, longer=card.longer, is_back=is_back)
@@ -133,9 +129,8 @@ def render_card(card: ChangeCard) -> blocks.Draft:
 
 
 def render_late(card: ChangeCard, minutes: int, approvers: Sequence[str], by_hand: str) -> blocks.Draft:
-    """Says that a change could not be reverted for `minutes`; calls the approvers, if any are given.
-
-    `by_hand` is the shell line that reverts it.
+    """Says that a change is not reverted for `minutes`, calls the approvers, and gives `by_hand`, the line to revert
+    it.
     """
     target = card.record.target
     hours = minutes // 60
@@ -145,10 +140,7 @@ def render_late(card: ChangeCard, minutes: int, approvers: Sequence[str], by_han
 
 
 def render_unreadable(target: str, why: str, approvers: Sequence[str], by_hand: str) -> blocks.Draft:
-    """Says that neither the record of a change on the Deployment nor a copy can be read; calls the approvers, if given.
-
-    `by_hand` is the shell line with which a person looks at it.
-    """
+    """Says that a change's record and its copies are unreadable, calls the approvers, and gives the line `by_hand`."""
     return _call(Text("card.no-copy", target=target), why, Text("card.no-copy-do"), by_hand, approvers)
 
 
@@ -168,9 +160,7 @@ def render_over(about: CardButton) -> blocks.Draft:
 
 
 def render_denied(why: Prose, who: Sequence[str], where: Sequence[str]) -> blocks.Draft:
-    """Says that somebody may not do something, why, and who may, or where. Only that person may see it: it names
-    others.
-    """
+    """Says that somebody may not do something, why, and who may, or where; only they may see it: it names others."""
     denied = Text("card.denied", why=why)
     pieces = [span(inert(denied, DETAIL), "bold")]
     if who:

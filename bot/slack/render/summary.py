@@ -1,6 +1,4 @@
-"""Summaries of incidents: of one, for the end of its thread and of its Markdown export, and the on-call report about
-those of some days.
-"""
+"""Summaries: of one incident, for its thread and its Markdown export, and the on-call report about some days."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -45,9 +43,7 @@ _NAME, _DETAIL = 80, 300
 
 
 def summary_block(head: Head, summary: Summary) -> Block:
-    """An incident's summary as a titled list. It mentions people; user groups are shown by id, because a mention would
-    call everybody in them.
-    """
+    """An incident's summary as a titled list that mentions people, but no user group: that would call everybody in it."""
     title = line(span(Text("triage.summary"), "bold"))
     return rich_text(title, bullets(*(line(*parts) for parts in summary_lines(head, summary))))
 
@@ -118,7 +114,7 @@ def _by(what: Text, who: str) -> list[Part]:
 
 
 def _called(called: Sequence[str]) -> list[Part]:
-    """Each once, with how often; who was called most first."""
+    """Who was called, each once, with how often; who was called most first."""
     parts: list[Part] = []
     for who, often in Counter(called).most_common(_MOST_NAMES):
         parts += [span(", ")] if parts else []

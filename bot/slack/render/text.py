@@ -1,12 +1,9 @@
 """Text that nobody can make act in Slack: all text from a cluster or a person is made inert before it is shown.
 
-The module also has Slack's limits, and rich text: raw strings of which Slack parses nothing, so quotes, names and
-commands stand in it. Its functions give a part of a `rich_text` block and take text that `inert` made, or a text that
-is no words yet.
-
-`Mrkdwn` is the only type that Slack parses, and only `escape` and `lines` make it. Words that are not our own belong
-into rich text or `plain_text`, where nothing is parsed; both take what `inert` gives. For a text that is no words yet,
-each function gives a text.
+The module also has Slack's limits, and rich text, of which Slack parses nothing: these functions give parts of a
+`rich_text` block and take text that `inert` made. `Mrkdwn` is the only type that Slack parses, and only `escape` and
+`lines` make it: words that are not our own belong into rich text or `plain_text`. For a text that is no words yet, each
+function gives a text.
 """
 
 import re
@@ -130,9 +127,7 @@ def total_text(value: Any) -> int:
 
 
 def length(text: str) -> int:
-    """The text's characters as JavaScript counts them, the most that any side of Slack can count: two outside of the
-    BMP.
-    """
+    """The text's characters as JavaScript counts them, which is the most Slack can count: two outside of the BMP."""
     return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
 
 
@@ -189,10 +184,9 @@ def mention(who: str) -> str:
 
 
 def told(text: Prose, *styles: str, ids: Collection[str] = ()) -> list[Part]:
-    """Text with each time in UTC shown in the reader's own zone, and each of the users `ids` by name.
-
-    A user named so is called, except in a message that one person alone sees. For a text that is no words yet, one part
-    stands for all: `blocks.in_words` puts them in its place.
+    """Text with each time in UTC shown in the reader's own zone, and each of the users `ids` by name, which notifies
+    them unless one person alone sees the message. For a text that is no words yet, one part stands for all:
+    `blocks.in_words` puts them in its place.
     """
     if isinstance(text, Text):
         return [{"type": "told", "text": text, "styles": styles, "ids": ids}]
