@@ -2,15 +2,12 @@
 
 The words stand in the TOML files beside this module, one per subject: `claim.en = …` and below it `claim.zh = …`.
 Codes, quotes and commands are never translated. A text is a `str.format` template; where a word goes with a number,
-`{count(is|are)}` is its first form for a `count` of one and its second for any other. `tests/test_texts.py` checks that
-every language has the same keys with the same placeholders, and that the code uses no other.
-
-A text that may be about another vendor's devices says `{GPU}`, `{GPUs}`, `{a_GPU}` or `{A_GPU}`, which no caller gives:
-they become GPUs unless the answer has another word for them (`Texts.about`). Chinese has one form, `{GPU}`.
-
-Chinese has a blank between a Chinese character and a Latin word, none between two Chinese characters. A template cannot
-know which of them a value begins and ends with, so a blank beside a placeholder is decided once the value is there. The
-inside of a value, such as a quote or a command, is never touched.
+`{count(is|are)}` is its first form for a `count` of one and its second for any other. A text that may be about another
+vendor's devices says `{GPU}`, `{GPUs}`, `{a_GPU}` or `{A_GPU}`, which no caller gives: they become GPUs unless the
+answer has another word for them (`Texts.about`). Chinese has one form, `{GPU}`, and a blank between a Chinese character
+and a Latin word, none between two Chinese characters: a blank beside a placeholder is decided once the value is there,
+whose inside is never touched. `tests/test_texts.py` checks that every language has the same keys with the same
+placeholders, and that the code uses no other.
 """
 
 import re
@@ -52,10 +49,9 @@ Form = tuple[str, str, str, str]
 
 
 class Text:
-    """Something to say, before it is words: `Text("running.claim", pod="ml/trainer-0", node="gpu-1")`.
-
-    A value is a string, a number, another text, or a sequence of these, which is told as a list. `gpu`, where it is
-    given, is the word for the devices that this text and the texts in it speak of.
+    """Something to say, before it is words: `Text("running.claim", pod="ml/trainer-0", node="gpu-1")`. A value is a
+    string, a number, another text, or a sequence of these, which is told as a list. `gpu`, where it is given, is the
+    word for the devices that this text and the texts in it speak of.
     """
 
     __slots__ = ("key", "values")
