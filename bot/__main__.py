@@ -29,7 +29,7 @@ def main(program: str = "hami-bot") -> None:
 
 
 def run(program: str = "hami-bot") -> None:
-    """Runs the command line and ends the process; tables of profiles without other verbs' imports (0.1 s, else 0.3 s)."""
+    """Runs the command line and ends the process. A profile's tables import no other verb: 0.1 s instead of 0.3 s."""
     if sys.argv[1:2] == ["profile"] and sys.argv[2:3] in (["top"], ["list"], ["compare"], ["hints"]):
         from handlers.profiles.shell import main as profile  # noqa: PLC0415
 

@@ -127,7 +127,7 @@ class NotAllowed(BotError):  # noqa: N818  # what the person is told
 
 
 class SourceError(BotError):
-    """A source could not be read. Raised by adapters only; a playbook turns it into a `Gap`."""
+    """A source, such as a cluster, Prometheus or a recording, could not be read; a playbook turns it into a `Gap`."""
 
     exit_code = 3
 

@@ -1,4 +1,4 @@
-"""Raises, extends and reverts changes of one Deployment; `bot.changes.reconciler` does what is due by itself."""
+"""Makes, extends and reverts changes of one Deployment; `bot.changes.reconciler` does what is due by itself."""
 
 import time
 import uuid
@@ -35,7 +35,7 @@ PATIENCE_S = 5.0
 
 class Changer:
     """Changes one cluster's schedulers; `passes` does what is due on all open changes, in one `namespace` or (empty) in
-    all. `now` is this process's clock, in seconds since 1970: no raise is made where it is too far off the API
+    all. `now` is this process's clock, in seconds since 1970: no change is made where it is too far off the API
     server's.
     """
 
@@ -65,7 +65,7 @@ class Changer:
         return self._deployments.skew_s()
 
     async def wrong_clock(self) -> Refusal | None:
-        """Why this process's clock keeps it from raising anything, or None; asks the API server. Raises SourceError."""
+        """Why this process's clock keeps it from making a change, or None; asks the API server. Raises SourceError."""
         await self._writer.ask_time()
         return wrong_clock(self.skew_s())
 

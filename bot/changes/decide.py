@@ -20,7 +20,7 @@ from bot.changes.record import Record, UnreadableRecord, id_in, read_record, sam
 from bot.kube.recording.redact import masked_arguments
 
 AHEAD_S = 5
-"""Seconds that a record's raise may be ahead of now: more is a wrong clock, less what API servers may be apart."""
+"""Seconds that a record's start may lie after now, as API servers differ a little; more means a wrong clock."""
 
 
 class Wait(NamedTuple):
@@ -67,8 +67,8 @@ def decide(deployment: Object, now: float) -> Wait | DueChange | None:
 
 
 def decide_by_copy(deployment: Object, change: KnownChange, now: float) -> Wait | DueChange | None:
-    """What is due at `now` on a change that the object does not carry, by the journal's copy of its record. None while
-    another change of the same flag is open on the object.
+    """What is due at `now` on a change whose record is not on the object, by the journal's copy of the record. None
+    while another change of the same flag is open on the object.
     """
     record = change.record
     if ended := how_it_ended(deployment, change):
@@ -162,7 +162,7 @@ def is_replaced(deployment: Object, change: KnownChange) -> bool:
 
 
 def why_not_carried(deployment: Object, record: Record) -> str:
-    """Tells people what became of the record of a change that the object does not carry."""
+    """Tells people why the record of a change is not on the object."""
     text = annotation(deployment)
     if text is None or is_of_another(deployment, record):
         return "its record was removed from the Deployment"
@@ -173,8 +173,8 @@ def why_not_carried(deployment: Object, record: Record) -> str:
 
 
 def how_it_ended(deployment: Object, change: KnownChange) -> ChangeEvent | None:
-    """How a change ended that the object does not carry, judged by the object as it is now. None where it has not ended
-    as far as can be told: its value is set, and only the record is damaged or gone.
+    """How a change ended whose record is not on the object, judged by the object as it is now. None where it has not
+    ended as far as can be told: its value is set, and only the record is damaged or gone.
     """
     record = change.record
     spot = find_spot(deployment, record.container)

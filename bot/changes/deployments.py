@@ -75,8 +75,8 @@ def place_of(record: Record) -> tuple[str, str]:
 
 async def set_running(writer: Writer, deployment: Object, record: Record, level: str) -> int:
     """Sets the level in every running kube-scheduler of the Deployment, for a `debug-flags` change only; gives how
-    many. A process that ended has the level of its words; an empty `level` is the one without a flag. One that cannot
-    be set does not stop the others: the first SourceError is raised at the end.
+    many. A pod that is gone is passed over; an empty `level` is the one that holds without a flag. One that cannot be
+    set does not stop the others: the first SourceError is raised at the end.
     """
     if record.means != "debug-flags":
         return 0
@@ -118,7 +118,7 @@ async def read_after_unknown(deployments: Deployments, record: Record, unknown: 
 
 
 async def set_in_all(deployments: Deployments, deployment: Object, record: Record) -> None:
-    """Sets all processes of a `debug-flags` change whose record is on the object, or none. Raises ChangeFailed."""
+    """Sets the new level in all running processes of a `debug-flags` change, or in none. Raises ChangeFailed."""
     if record.means != "debug-flags":
         return
     try:

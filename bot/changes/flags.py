@@ -42,7 +42,7 @@ class Unsuitable(ValueError):  # noqa: N818  # what the person is told
 
 
 class ArgumentList(NamedTuple):
-    """A container's words. `place` is its index among the containers; a list that the container lacks is empty."""
+    """A container's `command` and `args`, each empty if absent. `place` is the container's index in the pod template."""
 
     container: str
     place: int

@@ -30,7 +30,7 @@ ENDS: frozenset[EventKind] = frozenset(
 
 
 Source = Literal["record", "copy", "found"]
-"""What the event went by: the `record` on the object, the journal's `copy`, or nothing, as an end was `found` so."""
+"""What an event goes by: the `record` on the object, or the journal's `copy`; `found`: nothing was done, only seen."""
 
 
 class ChangeEvent(msgspec.Struct, frozen=True):

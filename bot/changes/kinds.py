@@ -149,7 +149,7 @@ class Switch:
 
 
 class ListenAddress(Switch):
-    """The values of a flag that says where something listens: set with a switch, it opens that to others than the pod."""
+    """The values of a flag for a listening address; along with a `Switch`, a change opens it beyond the pod's loopback."""
 
     is_bool = False
     default = ""
@@ -270,7 +270,7 @@ _PROFILES_BIND = msgspec.structs.replace(
 
 
 def set_along(kind: ChangeKind, flags: Mapping[str, str], version: Version | None) -> str:
-    """The address to serve profiles at once `kind` is raised, as the pod's loopback is out of reach; or empty."""
+    """The address for profiles to set along with `kind`, because the bot cannot reach the pod's loopback; or empty."""
     address = profiles_address(flags, version) if kind is PROFILING else ""
     return f"0.0.0.0:{address.rpartition(':')[2]}" if is_loopback(address) else ""
 

@@ -45,7 +45,7 @@ class LogWanted(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> str:
-        """The name of the log as the source of a gap."""
+        """The log's name where a reading of it failed: `previous log of ml/trainer-0 main`."""
         return f"{'previous log' if self.previous else 'log'} of {self.namespace}/{self.pod} {self.container}"
 
 
@@ -114,7 +114,7 @@ class Cluster(Protocol):
 
     @property
     def notes(self) -> Sequence[Gap]:
-        """Gaps about the cluster as a whole, for what is assumed, such as the time of a recording without one."""
+        """Gaps (what could not be read) of the whole cluster, such as the time of a recording that states none."""
         ...
 
     @property
@@ -128,7 +128,7 @@ class Cluster(Protocol):
         ...
 
     def now(self) -> datetime:
-        """The time that ages are counted to: the API server's, until its first answer this machine's; or `taken_at`."""
+        """The time that ages are counted to: a recording's, the API server's, or until its first answer this machine's."""
         ...
 
     @property
@@ -166,7 +166,7 @@ class Cluster(Protocol):
 
 @runtime_checkable
 class Hinting(Protocol):
-    """A cluster that tells about HAMi's devices what no object shows, as a recording can."""
+    """A cluster that states facts about HAMi's devices which no object shows, as a recording's meta.json may."""
 
     @property
     def device_hints(self) -> Mapping[str, int]:
@@ -260,7 +260,7 @@ async def served_by_each(
 
 
 def as_one(gaps: Sequence[Gap], source: str, asked: int) -> list[Gap]:
-    """One gap for all of `gaps`, with the first one's reason; `asked` is how many sources were tried."""
+    """One gap in place of `gaps`, with the first one's reason; `asked` is how many sources were tried."""
     if len(gaps) < 2:
         return list(gaps)
     first, unread, count = gaps[0], f"{len(gaps):,}", f"{asked:,}"

@@ -242,7 +242,7 @@ class Gateway:
         return found & wanted
 
     async def find(self, channel: str, key: str, *, oldest: float, thread_ts: str = "") -> Posted | None:
-        """The bot's newest message with that key since `oldest` (seconds since 1970), in `PAGES` pages at most."""
+        """The bot's message with that key since `oldest` (seconds since 1970), None without one in `PAGES` pages."""
         conversation = await self._conversation(channel)
         async for message in self._keyed(conversation, thread_ts=thread_ts, oldest=oldest):
             if message.key == key:
@@ -258,7 +258,7 @@ class Gateway:
                 raise
 
     async def keyed(self, channel: str, prefix: str, *, oldest: float) -> list[Keyed]:
-        """The bot's messages in the channel since `oldest`, without threads, whose keys begin with the prefix."""
+        """The bot's messages in the channel since `oldest`, outside threads, whose keys begin with the prefix."""
         conversation = await self._conversation(channel)
         return [message async for message in self._keyed(conversation, oldest=oldest) if message.key.startswith(prefix)]
 

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class People:
-    """Users of Slack by id, those asked about last. Needs the scope users:read; raises nothing."""
+    """Users of Slack by id, the ones asked about last kept in memory. Needs the scope users:read; raises nothing."""
 
     def __init__(self, gateway: Gateway, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._gateway = gateway

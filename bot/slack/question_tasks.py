@@ -29,7 +29,7 @@ KEEPING_S = 0.025
 """Seconds that an ack waits until the question is kept: enough for an idle machine, and little in a storm, when a busy
 store would hold up every ack. A question acked before it is kept is lost if the process is killed in that moment."""
 DEED_S = 2.0
-"""Seconds that an ack waits until a person's deed is kept. Slack waits 3 s for the ack."""
+"""Seconds that an ack waits until a person's deed (a button, a form) is stored. Slack waits 3 s for the ack."""
 BUSY_AT_ONCE = 2
 """How many steps may keep a processor busy at once: one that takes a second does not hold up every other answer."""
 OF_ONE = 12
@@ -48,7 +48,7 @@ Tell = Callable[[BotError], Awaitable[None]]
 
 
 async def tell_log(error: BotError) -> None:
-    """Tells the log alone, where nobody is known to be told, or it is not worth a second try."""
+    """Logs the error and tells nobody: no person is known, or it is not worth a second try."""
     log.warning("%s", error)
 
 
@@ -90,8 +90,7 @@ NOBODY = Asker()
 
 class Turns:
     """Places that people who ask share: `places` are held at once, and by one person at most `of_one`. A free place
-    goes to the next person who waits, however much another one asked before, and of theirs to the next channel's
-    question.
+    goes to the next person who waits, however much another one asked before; one person's channels take turns.
     """
 
     def __init__(self, places: float = math.inf, *, of_one: float = math.inf) -> None:

@@ -1,7 +1,7 @@
-"""The store's alerts, a row for each outbreak. An alert that was taken is sorted into an incident later
-(`bot.store.incidents`), or a route of the settings ignores it: it is then in no incident, and only counted. Of alerts
-that are over, the store keeps when those of pods fired, and how many GPUs these pods asked for. The functions below the
-class work inside a transaction of the class or of `bot.store.incidents`.
+"""The store's alerts, a row for each outbreak: one time that an alert fires. An alert that was taken is sorted into an
+incident later (`bot.store.incidents`), or a route of the settings ignores it: it is then in no incident, and only
+counted. Of alerts that are over, the store keeps when those of pods fired, and how many GPUs these pods asked for. The
+functions below the class work inside a transaction of the class or of `bot.store.incidents`.
 """
 
 import json

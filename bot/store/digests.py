@@ -78,7 +78,7 @@ class DigestRows(AuditedRows):
         noted: Noted | None = None,
         once: str = "",
     ) -> Digest:
-        """Adds a digest due from now on, with `noted`'s audit line; the deed `once`, done again, gives the same."""
+        """Adds a digest due from now on, with `noted`'s audit line; again for the key `once`, it gives the same digest."""
         made = Digest(_id_of(once), channel, cluster, schedule, by=by, since=self._now(), kind=kind)
         values = {
             **msgspec.structs.asdict(made),
@@ -94,7 +94,7 @@ class DigestRows(AuditedRows):
         return made
 
     async def keep_given(self, given: Sequence[GivenDigest]) -> None:
-        """Makes the settings' digests those of `given`; a digest that people stopped stays stopped."""
+        """Adds and removes digests until the settings' are those of `given`; one that people stopped stays stopped."""
         named = {_id_of(json.dumps(one)): one for one in given}
         async with self._writing("keeping the digests of the settings") as connection:
             gone = and_(digests.c.by == _SETTINGS, digests.c.id.not_in(named))
@@ -111,7 +111,7 @@ class DigestRows(AuditedRows):
             return await is_known(connection, once)
 
     async def stop(self, digest_id: str, channel: str, line: AuditLine | None = None, once: str = "") -> bool:
-        """Stops a running digest of the channel and audits `line`; else False, unless the deed `once` stopped it."""
+        """Stops the channel's digest and audits `line`; False if none runs, unless the key `once` stopped it before."""
         here = and_(digests.c.id == digest_id, digests.c.channel == channel, digests.c.stopped == 0)
         async with self._audit.transaction("stopping a digest") as (connection, write):
             if await is_known(connection, once):

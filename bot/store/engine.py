@@ -167,7 +167,7 @@ async def open_engine(url: str, patience: float, *, make: bool = True) -> AsyncG
 
 @contextlib.asynccontextmanager
 async def connect(url: str, patience: float, *, make: bool = True) -> AsyncGenerator[tuple[AsyncEngine, str]]:
-    """The database as it is, and its address without password. Without `make`, no file raises NoStoreError."""
+    """The database as it is, and its address without password. Without `make`, a missing file raises NoStoreError."""
     address = _address(url)
     shown = address.set(query={}).render_as_string(hide_password=True)  # a driver takes a password there as well
     if not make and _is_file(address) and not await asyncio.to_thread(Path(str(address.database)).exists):

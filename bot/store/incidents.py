@@ -39,7 +39,7 @@ MINUTE_S = 60.0
 
 
 class ThreadLimit(NamedTuple):
-    """A channel opens at most `most` threads a minute; further causes' alerts join the incident of `gathered`."""
+    """A channel opens at most `most` threads a minute; alerts of further causes join the incident of `gathered`."""
 
     most: int
     gathered: Cause
@@ -73,7 +73,7 @@ class IncidentRow(msgspec.Struct, frozen=True):
 
 
 class IncidentRows(AuditedRows):
-    """The incidents in the store. Each method is one transaction and raises only StoreError."""
+    """The incidents in the store. Each method raises only StoreError."""
 
     async def sort(  # what an incident is made of
         self,

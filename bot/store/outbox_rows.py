@@ -269,7 +269,7 @@ class OutboxRows(StoredRows):
                 await connection.execute(update(outbox_files).where(here).values(**values))
 
     async def sweep(self, now: float) -> None:
-        """Forgets rows that were queued more than `DONE_KEPT`, or failed ones more than `FAILED_KEPT`, seconds ago."""
+        """Forgets sent rows queued more than `DONE_KEPT`, and failed ones more than `FAILED_KEPT`, seconds ago."""
         old = or_(
             and_(outbox.c.state == "done", outbox.c.queued_at <= now - DONE_KEPT),
             and_(outbox.c.state == "failed", outbox.c.queued_at <= now - FAILED_KEPT),

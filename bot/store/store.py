@@ -44,9 +44,9 @@ class Unfinished(NamedTuple):
 
 
 class Store(StoredRows):
-    """The bot's memory. Every method is one transaction and raises only StoreError. `now` gives seconds since 1970; the
-    processes that share the store agree on them. `alone`: no other process uses it, so whatever another one has claimed
-    was left by a dead process.
+    """The bot's memory. Its methods raise only StoreError. `now` gives seconds since 1970; the processes that share the
+    store agree on them. `alone`: no other process uses it, so whatever another one has claimed was left by a dead
+    process.
     """
 
     def __init__(
@@ -134,7 +134,9 @@ class Store(StoredRows):
         return and_(_running, seen.c.owner == self._owner)
 
     async def unfinished(self) -> list[Unfinished]:
-        """Work that no process does any more, fewest deaths first; for work given up, that of telling so (`DROPPED`)."""
+        """Work that no process does any more, fewest deaths first; work given up appears as work to tell so
+        (`DROPPED`).
+        """
         await self.hold()
         wanted = select(seen.c.key, seen.c.payload, seen.c.deaths).where(_nobodys, seen.c.payload != "")
         in_order = wanted.order_by(seen.c.deaths, seen.c.key)

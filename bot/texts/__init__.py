@@ -175,7 +175,7 @@ def beginning(prose: Prose, limit: int) -> Prose:
 
 
 def named(word: str, kind: Kind) -> Text:
-    """A text of a word that programs read in English, by its kind."""
+    """A text whose word programs read in English, such as a column's name; `kind` says what the word names."""
     return Text(_NAMED, word=word, kind=kind)
 
 
@@ -314,7 +314,7 @@ def _section(language: Language, noun: str, section: str) -> dict[str, str]:
 
 
 def facts(section: str) -> Mapping[str, Any]:
-    """The entries of a section besides texts, which have a language."""
+    """The entries of a TOML section that are no texts, and so the same in each language."""
     import tomllib  # noqa: PLC0415  # as above
 
     return tomllib.loads("\n".join(_FACT.findall(_sections()[section].decode())))

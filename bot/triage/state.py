@@ -205,7 +205,7 @@ def act(incident: Incident, done: Act) -> Step | str:
 
 
 def join_alert(incident: Incident, at: float, alert: str) -> Step:
-    """The step when another `alert` of the cause fires, first heard of at `at`: it opens an incident closed before."""
+    """The step when another `alert` of the cause fires, first heard of at `at`: it opens a closed incident again."""
     if incident.state != "closed" or incident.ended or at <= incident.since:
         return Step(incident)
     return Step(msgspec.structs.replace(_anew(incident, at), quiet_since=0.0), (News("renewed", detail=alert),))
@@ -220,7 +220,7 @@ def pass_time(
     nodes: Nodes = NO_NODES,
     extent: Extent = ORDINARY,
 ) -> Step:
-    """The step that time makes, given what fires, how bad it is, and `nodes`; the same `at` again changes nothing."""
+    """The step that time makes, given whether anything fires, how bad it is, and `nodes`; twice at `at` is as once."""
     if incident.ended:
         return Step(incident)
     if not firing:

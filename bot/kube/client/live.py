@@ -1,6 +1,6 @@
-"""A live cluster, read through its API server: every object decoded from the raw answer into the narrow models.
+"""A live cluster, read through its API server: every object is decoded from the raw answer as `bot.kube.models`.
 
-The official client brings the credentials, TLS and the proxy (`bot.kube.client.connect`); it builds no models here,
+The official client brings the credentials, TLS and the proxy (`bot.kube.client.connect`); it builds no objects here,
 because 5,000 of its nodes take 2.5 s and 470 MB, and 5,000 of ours 0.1 s and 90 MB.
 """
 
@@ -260,9 +260,9 @@ class LiveCluster(ApiClient):
     async def watch(
         self, wanted: Selection[R], version: str, take: Callable[[bytes], None], *, for_s: float, silence_s: float
     ) -> None:
-        """Hands what comes after `version` to `take`, piece by piece, until the server ends the watch, at the latest
-        after `for_s`. Raises StaleListError when the server no longer has that version, SourceError when the stream
-        breaks or nothing comes for `silence_s`, and what `take` raises.
+        """Hands what comes after `version` to `take`, piece by piece, until the server ends the watch, which it is
+        asked to do after `for_s`. Raises StaleListError when the server no longer has that version, SourceError when
+        the stream breaks or nothing comes for `silence_s`, and what `take` raises.
         """
         query = {
             "watch": "1",

@@ -1,4 +1,4 @@
-"""An API server's answers as our narrow models: unpacked, decoded as one object or page by page, and their Date.
+"""An API server's answers: unpacked, decoded as `bot.kube.models`, one object or page by page, and their Date.
 
 Only lists are requested with gzip, and zlib-ng unpacks them whole: 58 MB of nodes, the pages of 5,000, take it 0.04 s,
 Python's own zlib 0.08 s to 0.19 s, and aiohttp, piece by piece, twice as long. So aiohttp's session is told to leave
@@ -140,7 +140,7 @@ async def whole_body(answer: aiohttp.ClientResponse) -> bytes:
 
 
 def as_it_comes(answer: aiohttp.ClientResponse, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The pieces of a body that was not requested packed. Raises ClientPayloadError where it is packed."""
+    """The pieces of a body, unchanged. Raises ClientPayloadError for a gzipped body, which was not asked for."""
     if _is_packed(answer):
         raise aiohttp.ClientPayloadError("it is packed, and was not asked for so")
     return pieces

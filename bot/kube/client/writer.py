@@ -28,7 +28,7 @@ class Conflict(SourceError):  # noqa: N818  # the API's own word
 
 
 class OutcomeUnknown(SourceError):  # noqa: N818  # what the person is told
-    """The write may have been done: the connection broke after it was sent. Read the object again."""
+    """The write may have been done: its connection broke, or the server failed. Read the object again."""
 
 
 class Writer(ApiClient):

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Model(msgspec.Struct, rename="camel", frozen=True, gc=False, omit_defaults=True):
-    """A narrow, immutable view of an API object; unknown fields are ignored."""
+    """An immutable API object with the fields that the bot reads; all other fields are ignored."""
 
 
 keep = msgspec.structs.force_setattr

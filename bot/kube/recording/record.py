@@ -200,8 +200,8 @@ _REASONS = ("FilteringFailed", "BindingFailed")
 async def capture(
     cluster: LiveCluster, namespace: str, pods: Sequence[Pod], out: Path, *, annotations: tuple[str, ...]
 ) -> RecordSummary:
-    """Records to `out` what a restart of HAMi's scheduler ends with its `pods`: logs, metrics, the lease. It reads HAMi
-    alone, so that a large cluster costs little: HAMi's `namespace`, the nodes, HAMi's events. `annotations` as for
+    """Records to `out` what a restart of HAMi's scheduler ends with its `pods`: logs, metrics, the lease. To spare a
+    large cluster it reads HAMi alone: HAMi's `namespace`, the nodes, the webhooks, HAMi's events. `annotations` as for
     `record`. Metrics that may not be fetched are a gap. Raises SourceError when no log of the pods could be read,
     UsageError when `out` cannot be written.
     """

@@ -198,7 +198,7 @@ def _ended(terminated: dict[str, Any], *, of_hami: bool) -> dict[str, Any]:
 
 
 def masked_record(text: str) -> str:
-    """The text of a change's record, masked: its command lines may have secrets as words beside their flags."""
+    """The record of a temporary change, masked: its command lines may have secrets as words beside their flags."""
     try:
         record = msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):

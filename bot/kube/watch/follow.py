@@ -53,7 +53,7 @@ async def wait_for_shared(reading: asyncio.Task[T], name: str) -> T:
 
 
 def take_over(item: Resource, before: Resource | None) -> None:
-    """Gives `item` the equal labels and annotations of its version `before`, by which caches of long texts know them."""
+    """Puts the equal label and annotation texts of `before`, its older version, into `item`: caches hold those objects."""
     if before is None:
         return
     metadata, known = item.metadata, before.metadata

@@ -86,7 +86,7 @@ class Mirror(Generic[R]):
             del self._removed[next(iter(self._removed))]
 
     def bookmark(self, version: int) -> None:
-        """Notes that all up to `version` was reported. Raises StaleListError where more was: a restored backup."""
+        """Notes that all up to `version` was reported. Raises StaleListError where more was, as a restored server does."""
         if version < self.version:
             raise StaleListError(Text("error-kube.server-went-back", now=version, was=self.version))
         self.version = self.settled = version
@@ -105,7 +105,7 @@ def key_of(item: Resource) -> str:
 
 
 def version_of(text: str) -> int:
-    """A resourceVersion as a number, 0 for an empty text. Raises ValueError for a server with other versions."""
+    """A resourceVersion as a number, 0 for an empty text. Raises ValueError for any other text."""
     return int(text) if text else 0
 
 

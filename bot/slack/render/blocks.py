@@ -53,7 +53,7 @@ Shown = TypeVar("Shown", bound=dict[str, Any] | list[Any])
 
 
 class Draft(NamedTuple):
-    """A `Message` before it is put into words: its blocks hold texts."""
+    """A message to Slack before its language is chosen: its blocks hold `Text`s, keys with values."""
 
     text: Mrkdwn | MrkdwnText
     blocks: tuple[Block, ...] = ()
@@ -66,7 +66,7 @@ class Draft(NamedTuple):
 
 
 def in_words(value: T, say: Texts) -> T:
-    """The blocks, elements or view with words in place of texts."""
+    """The blocks, elements or view with words of one language in place of each `Text`."""
     filled: Any = value
     match value:
         case Text():
@@ -235,7 +235,7 @@ def home(blocks: Sequence[Block]) -> Element:
 
 
 class Room:
-    """The characters that a message has left, taken by every part on its way to a block and counted in words of `say`."""
+    """The room that a message has left, in characters: each part takes its own as it becomes words of `say`."""
 
     def __init__(self, characters: int, say: Texts) -> None:
         self.characters = characters

@@ -154,13 +154,13 @@ def _call(headline: Text, detail: str, do: Text, by_hand: str, approvers: Sequen
 
 
 def render_over(about: CardButton) -> blocks.Draft:
-    """A card whose buttons can do nothing any more: that of a change, or (with a digest) of a request."""
+    """A card whose buttons can do nothing any more: of a change, or (with a digest) of a request for approval."""
     headline = Text("card.unknown" if about.digest else "card.over", target=inert(about.target, NAME))
     return blocks.Draft(escape(headline), (rich_text(line(span(inert(headline, DETAIL), "bold"))),))
 
 
 def render_denied(why: Prose, who: Sequence[str], where: Sequence[str]) -> blocks.Draft:
-    """Says that somebody may not do something, why, and who may, or where; only they may see it: it names others."""
+    """Says that somebody may not do something, why, and who may or where; show it to them alone: it names others."""
     denied = Text("card.denied", why=why)
     pieces = [span(inert(denied, DETAIL), "bold")]
     if who:
@@ -263,7 +263,7 @@ def offer_form(offer: ChangeOffer, draft: str) -> dict[str, Any]:
 
 
 def waiting_form() -> dict[str, Any]:
-    """The modal while the cluster is read: a trigger is good for three seconds only."""
+    """The modal that stands while the cluster is read, because Slack opens one only within three seconds."""
     return blocks.modal(Text("card.form-title"), [blocks.plain_section(Text("card.reading"))])
 
 

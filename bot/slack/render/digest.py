@@ -46,8 +46,8 @@ _USUAL, _AT, _SOMEWHERE = "weekdays", "09:00", "Asia/Shanghai"
 
 class DigestPost(msgspec.Struct, frozen=True):
     """The content of a digest. `before` is None for the first one; `late` is the time it was due, if that is past.
-    `rooms` is the newest point of the memory, by GPU model. `newer` says that HAMi is newer than any version that the
-    bot knows.
+    `rooms` has each GPU model's newest memory figures. `newer` says that HAMi is newer than any version that the bot
+    knows.
     """
 
     report: Report

@@ -50,8 +50,8 @@ class RenderedTables(NamedTuple):
 
 
 def show_tables(report: Report, overview: Brief | None, room: Room, *, newer: bool = False) -> RenderedTables:
-    """The first table with rows, where a table is the answer; an answer about a pod has its verdict, and tables as
-    proof. `newer`: as a table that can be sorted, which has pages and so more rows and all columns.
+    """The report's first table with rows, as blocks; none for an answer about one pod, whose tables are only its proof.
+    `newer`: as a table that can be sorted, which has pages and so more rows and all columns.
     """
     if overview is None and report.subject.namespace and report.subject.kind not in _ANSWERED_BY_TABLES:
         room.overflowed = room.overflowed or bool(report.tables)

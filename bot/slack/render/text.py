@@ -1,9 +1,9 @@
-"""Text that nobody can make act in Slack: all text from a cluster or a person is made inert before it is shown.
+"""Text that nobody can make act in Slack (mention, link, format): a cluster's or person's text is made inert first.
 
 The module also has Slack's limits, and rich text, of which Slack parses nothing: these functions give parts of a
 `rich_text` block and take text that `inert` made. `Mrkdwn` is the only type that Slack parses, and only `escape` and
-`lines` make it: words that are not our own belong into rich text or `plain_text`. For a text that is no words yet, each
-function gives a text.
+`lines` make it: words that are not our own belong into rich text or `plain_text`. For a `Text`, which is no words yet,
+each function gives a `Text`.
 """
 
 import re
