@@ -130,14 +130,11 @@ def gaps_by_source(sources: Iterable[str]) -> Mapping[str, int]:
 
 
 class _Families(list[Metric], Collector):
-    """All that is told, as it was when they were made."""
-
     def collect(self) -> Iterable[Metric]:
         return self
 
 
 def _of_clusters(clusters: Clusters) -> Iterator[Metric]:
-    """What the last look at each cluster saw."""
     seen = {name: look for name, look in clusters.items() if look is not None}
     yield from _of_pods(seen)
     yield from _of_gpus(seen)
@@ -151,7 +148,6 @@ def _of_clusters(clusters: Clusters) -> Iterator[Metric]:
 
 
 def _of_bot(figures: Figures) -> Iterator[Metric]:
-    """The bot itself, and what this process has counted."""
     yield _gauge("ready", "1 while the bot can hear and tell", {(): float(figures.is_ready())})
     blind = {(name,): float(look is None or name in figures.blind) for name, look in figures.clusters.items()}
     yield _gauge("blind", "1 where the last look at the cluster failed, or the self-test", blind, "cluster")

@@ -29,9 +29,7 @@ class Receivers(NamedTuple):
 
 
 class Front:
-    """What the bot's port needs, set as the start goes on: `app` takes Slack's requests, `ears` alerts and pagers'
-    posts.
-    """
+    """What the bot's port needs, set as the start goes on: `app` for Slack's requests, `ears` for alerts and pagers."""
 
     def __init__(self) -> None:
         self.why_not_ready: Callable[[], str] = lambda: "starting"

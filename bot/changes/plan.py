@@ -308,7 +308,6 @@ def _reverting(uid: str, words_back: list[dict[str, Any]], text: str | None) -> 
 
 
 def _rewritten(deployment: Object, record: Record) -> Patch:
-    """The patch that puts another record in the place of the one that was looked at."""
     return (
         _test("/metadata/uid", _uid(deployment)),
         _test(KEY_PATH, annotation(deployment)),

@@ -152,7 +152,6 @@ class NodeFilter:
         return self._short[offered]
 
     def _shortage(self, offered: Sequence[Quantity | None]) -> Obstacle | None:
-        """The first resource of which the node offers less than the pod asks for."""
         for (resource, asked), offer in zip(self._asked, offered, strict=True):
             amount = None if offer is None else parse_quantity(offer)
             if amount is not None and asked > amount:

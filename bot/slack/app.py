@@ -164,7 +164,7 @@ def build_app(
 
 
 def _writable(value: Any) -> Any:
-    """The same without halves of surrogate pairs: Slack cuts long text in the middle of one, and no UTF-8 has it."""
+    """The value without halves of surrogate pairs: Slack cuts long text in the middle of one, and no UTF-8 has it."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):

@@ -272,7 +272,9 @@ class Outbox:
         return None
 
     async def _sent(self, lane: _Lane, row: QueuedMessage, posted: Posted, files: tuple[File, ...] = ()) -> None:
-        """`files`: those of the form that Slack took, which has the whole answer as one if its blocks were too much."""
+        """Notes a message as sent, with `files`: those of the form that Slack took, which may hold the whole answer as
+        one.
+        """
         self._went_well(lane)
         noted = await self._rows.sent(row, posted.channel, posted.ts, list(map(_stored, files)))
         if noted and not await self._rows.open_files(noted):
@@ -316,13 +318,12 @@ class Outbox:
         return True
 
     def _backoff(self, lane: _Lane) -> float:
-        """Doubles up to `LONGEST_WAIT`; half of it is random, so that channels and processes do not come at once."""
+        """The seconds to wait, doubled up to `LONGEST_WAIT`; half is random, so that channels do not come at once."""
         wait = min(FIRST_WAIT * 2.0 ** min(lane.failures, 10), LONGEST_WAIT)
         lane.failures += 1
         return wait * (0.5 + 0.5 * self._jitter())
 
     async def _files(self, lane: _Lane, row: QueuedMessage) -> None:
-        """Brings the files of a message to Slack and shares them in its thread, all as one message."""
         files = await self._rows.open_files(row)
         thread = row.thread_ts or row.posted_ts or row.update_ts
         since, tried = row.claimed_at - CLOCK_SKEW, [file.file_id for file in files if file.state != "new"]
@@ -404,7 +405,7 @@ class Outbox:
 
 @contextlib.contextmanager
 def _looking(twice: str) -> Generator[None]:
-    """Inside it Slack is searched. Where it may not be, nothing was found, and the log says what may happen `twice`."""
+    """Wraps a search of Slack: where it is refused, nothing was found, and the log says what may happen `twice`."""
     try:
         yield
     except SlackFailure as failure:

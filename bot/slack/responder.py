@@ -239,7 +239,7 @@ class ChannelReply(msgspec.Struct):
         await self._mark("eyes", remove=True)
 
     async def _may_post(self) -> bool:
-        """A command, and the buttons of its answer, work also where the bot is no member and may not post."""
+        """Whether the bot may post here: a command and its answer's buttons work also where it is no member."""
         if not self.url:
             return True
         try:

@@ -81,9 +81,7 @@ class AlertRows(StoredRows):
         return set(await self._scalars("looking for new alerts", query))
 
     async def unsorted(self, most: int, label: str = "", but: Collection[str] | None = None) -> list[Alert]:
-        """The oldest alerts not sorted into an incident yet, at most `most`, of the cluster `label` or one not in
-        `but`.
-        """
+        """The oldest unsorted alerts, `most` at most, of the cluster `label`, and with `but` of any cluster not in it."""
         named_so = alerts.c.cluster == label
         here = named_so if but is None else or_(named_so, alerts.c.cluster.not_in(but))
         query = select(alerts).where(alerts.c.incident == "", here).order_by(alerts.c.received_at).limit(most)
@@ -213,7 +211,7 @@ async def count_once(connection: AsyncConnection, these: Any, incident_id: str) 
 
 
 def _with_those_before(outbreaks: Sequence[Any]) -> dict[str, Any]:
-    """An alert may come back with the start it had: what was counted is not counted again."""
+    """The newest outbreak's row with the time of those before; what two outbreaks share counts once."""
     newest = outbreaks[-1]
     spans = [(row.before_began, row.before_ended, row.before_s) for row in outbreaks if row.before_s]
     spans += [(began, ended, ended - began) for began, ended in map(_period, outbreaks[:-1]) if ended > began]

@@ -128,8 +128,7 @@ def _after(event: ChangeEvent, row: dict[str, Any]) -> dict[str, Any]:
 
 Decision = Literal["approved", "refused", "void"]
 State = Literal["pending", "expired", "done", "not-done"] | Decision
-"""The state of an approval. `done`: the change was begun, and its row tells its outcome; `not-done`: `reason` says why.
-"""
+"""An approval's state. `done`: the change was begun, and its row tells its outcome; `not-done`: `reason` says why."""
 EXPIRES_S = 600.0
 """Seconds until an approval that nobody gave expires."""
 _LATELY_S = 3600.0

@@ -243,7 +243,7 @@ def _keep_private(file: Path) -> None:
 
 
 def _write_ahead(cursor: Any, until: float) -> None:
-    """The change to WAL is refused at once while another process makes the file: a transaction waits for that."""
+    """Switches to WAL, which is refused at once while another process makes the file: a transaction waits for that."""
     while True:
         try:
             cursor.execute("PRAGMA journal_mode = WAL")

@@ -134,9 +134,7 @@ class Store(StoredRows):
         return and_(_running, seen.c.owner == self._owner)
 
     async def unfinished(self) -> list[Unfinished]:
-        """Work that no process does any more, fewest deaths first; work given up appears as work to tell so
-        (`DROPPED`).
-        """
+        """Work that no process does, fewest deaths first; work given up appears as work to tell so (`DROPPED`)."""
         await self.hold()
         wanted = select(seen.c.key, seen.c.payload, seen.c.deaths).where(_nobodys, seen.c.payload != "")
         in_order = wanted.order_by(seen.c.deaths, seen.c.key)
@@ -152,7 +150,9 @@ class Store(StoredRows):
         return list(await self._scalars("looking for work that is under way", found))
 
     async def _take_from_the_dead(self, connection: AsyncConnection) -> None:
-        """A try is what its process was at alone when it died: of more, nobody knows which one ended it."""
+        """Frees the work of dead processes; only work that a process did alone counts a try, as the others may be
+        blameless.
+        """
         living = select(seen.c.owner).where(_running, seen.c.expires_at > self.now())
         dead = and_(_running, seen.c.owner.not_in(("", self._owner)), seen.c.owner.not_in(living))
         found = select(seen.c.key, seen.c.owner).where(dead).order_by(seen.c.key).with_for_update()

@@ -285,7 +285,6 @@ def _firing(incident: Incident, at: float, terms: IncidentTimes, nodes: Nodes, e
 
 
 def _is_looked_at(incident: Incident) -> bool:
-    """Whether somebody did something about it, or was called."""
     return incident.state in ("acknowledged", "muted") or (incident.state == "open" and bool(incident.called))
 
 

@@ -158,7 +158,7 @@ def summarize(happened: Sequence[IncidentEvent]) -> Summary:
 
 
 def _owner(happened: Sequence[IncidentEvent]) -> str:
-    """As `bot.triage.state.act` has it: whoever does something first, until somebody takes it or is given it."""
+    """The owner as `bot.triage.state.act` has it: whoever does something first, until somebody takes it or is given it."""
     owner = ""
     for _, news, _ in happened:
         match news.turn:

@@ -244,7 +244,7 @@ def _link(text: str, most: int) -> str:
 
 
 def _storable(text: str, most: int) -> str:
-    """PostgreSQL takes no NUL, and no database half a surrogate pair."""
+    """The text as every database takes it: PostgreSQL refuses a NUL, and all of them half a surrogate pair."""
     return text.encode(errors="replace").decode().replace("\0", "")[:most]
 
 

@@ -128,9 +128,7 @@ def read_kubeconfig(file: Path) -> tuple[Kubeconfig, dict[str, Any]]:
 
 
 def choose(files: list[Path], context: str) -> ChosenContext:
-    """Chooses the context called `context`, else the current one; of several files the first counts. Raises
-    SourceError.
-    """
+    """Chooses the context called `context`, else the current one; the first file with it counts. Raises SourceError."""
     parts: dict[str, dict[str, KubeconfigEntry]] = {"contexts": {}, "clusters": {}, "users": {}}
     typed: dict[tuple[str, str], Any] = {}
     for file in files:

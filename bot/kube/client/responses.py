@@ -94,7 +94,7 @@ def page_of(request: ApiRequest, body: bytes, kind: Kind[R], bad: dict[str, str]
 
 @contextmanager
 def _collector_paused() -> Generator[None]:
-    """For making many objects that all stay: 50,000 pods decode in 0.6 s, or in 1.3 s with searches for garbage."""
+    """Pauses garbage collection while many objects that all stay are made: 50,000 pods decode in 0.6 s, else in 1.3 s."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

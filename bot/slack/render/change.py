@@ -129,9 +129,7 @@ def render_card(card: ChangeCard) -> blocks.Draft:
 
 
 def render_late(card: ChangeCard, minutes: int, approvers: Sequence[str], by_hand: str) -> blocks.Draft:
-    """Says that a change is not reverted for `minutes`, calls the approvers, and gives `by_hand`, the line to revert
-    it.
-    """
+    """Says that a change is not reverted for `minutes`, calls the approvers, and gives `by_hand`, a line to do it."""
     target = card.record.target
     hours = minutes // 60
     since = Text("card.late-hours", count=hours) if hours else Text("card.late-minutes", count=minutes)

@@ -101,7 +101,6 @@ def _area(area: str) -> Prose:
 
 
 def _items(changed: Sequence[Difference]) -> Text:
-    """What grew or shrank, then what is new, then what is gone."""
     moved = [_moved(difference) for difference in changed if difference.before and difference.after]
     new = [
         difference.what + ("" if difference.after == "1" else f" ({_value(difference.area, difference.after)})")

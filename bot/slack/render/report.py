@@ -200,8 +200,6 @@ def _evidence(quotes: Sequence[Evidence], report: Report, room: Room) -> list[Bl
 
 
 def _change(change: Change, room: Room) -> list[Block]:
-    """What is set from what to what, and what that brings with it."""
-
     def show(_: int, impact: Impact) -> Part:
         severity = span(pieced("{}: ", SEVERITIES[impact.severity]), "bold")
         return line(severity, span(room.text(impact.text, _BRIEF).strip() or _EMPTY))

@@ -109,12 +109,10 @@ def who_was(who: str) -> Part:
 
 
 def _by(what: Text, who: str) -> list[Part]:
-    """What was done, and who did it, if somebody did."""
     return [span(pieced("{} (", what)), who_was(who), span(")")] if who else [span(what)]
 
 
 def _called(called: Sequence[str]) -> list[Part]:
-    """Who was called, each once, with how often; who was called most first."""
     parts: list[Part] = []
     for who, often in Counter(called).most_common(_MOST_NAMES):
         parts += [span(", ")] if parts else []
@@ -183,7 +181,6 @@ def _times(report: OncallReport) -> list[list[Part]]:
 
 
 def _listed(title: Prose, rows: Sequence[list[Part]]) -> list[Part]:
-    """A titled list of the first rows; nothing where there is none."""
     if not rows:
         return []
     shown = [line(*row) for row in rows[:_MOST_DONE]]
