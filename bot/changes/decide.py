@@ -31,7 +31,7 @@ class Wait(NamedTuple):
 
 class DueChange(NamedTuple):
     """A decision: what happens to a change now, as the event that tells it; the patch, where there is one, does it. A
-    `debug-flags` change altered no words: the running processes are set to `level` (None: left as they are) first.
+    `debug-flags` change altered no arguments: the running processes are set to `level` (None: left as they are) first.
     """
 
     event: ChangeEvent

@@ -1,7 +1,7 @@
 """Carries out on a Deployment what is due there by the API server's clock, and completes changes that begin.
 
-A change by words is one patch. A log level of kube-scheduler is set in the running processes, which need no restart for
-it (their PUT /debug/flags/v); the record on the Deployment comes first, so that any later process sets them back.
+A change of arguments is one patch. A log level of kube-scheduler is set in the running processes, which need no restart
+for it (their PUT /debug/flags/v); the record on the Deployment comes first, so that any later process sets them back.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Reads a container's flags, and makes its list of words with another value: pure, on the Deployment as it is.
+"""Reads a container's flags, and makes its arguments with another value: pure, on the Deployment as it is.
 
 Flags are read as pflag reads them (github.com/spf13/pflag, `parseArgs`): the last one wins, `--` ends them. HAMi's
 charts keep binary and flags in `command`, the public guides in `args`; kubelet runs the two lists one after the other.
@@ -78,7 +78,7 @@ def find_spot(deployment: Object, container: str) -> ArgumentList | None:
 
 
 def with_words(spot: ArgumentList, field: Field, words: tuple[str, ...]) -> ArgumentList:
-    """The container's words as they would be if the list `field` held these words."""
+    """The container's `command` and `args`, with `words` as the list `field`."""
     return spot._replace(command=words) if field == "command" else spot._replace(args=words)
 
 
@@ -105,7 +105,7 @@ def _words(value: Any) -> tuple[str, ...]:
 
 
 def sets_of(spot: ArgumentList, flag: Flag) -> list[FlagInWords]:
-    """Every setting of the flag in the container's words, in the order in which they are read: the last one counts."""
+    """Every setting of the flag in the container's arguments, in the order in which they are read: the last one counts."""
     found: list[FlagInWords] = []
     fields: tuple[Field, ...] = ("command", "args")
     for field in fields:

@@ -1,6 +1,6 @@
 """The kinds of temporary change, and all that differs between the flags of the scheduler they change. Pure.
 
-A new kind is an entry of `KINDS` and its texts in each language: its card's, and of a number why it is no higher.
+A new kind is an entry of `KINDS` with texts in each language: for its card, and for a number's highest value.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,7 @@
-"""Our flag among other people's words: what became of it, how to revert it, and the command that does so by hand. Pure.
+"""The bot's flag among other people's arguments: what became of it, and how to revert it, also by hand. Pure.
 
-It is a three-way merge: the words before the change, those that it made, and those that stand there now. The element is
-found by its flag and its value, never by its position; all other words belong to somebody else.
+It is a three-way merge: the arguments before the change, those that it made, and those that stand there now. The
+element is found by its flag and its value, never by its position; all other arguments belong to somebody else.
 """
 
 import json
@@ -14,7 +14,7 @@ from bot.changes.record import KEY, FlagChange, Record, id_in
 
 
 class OurElement(NamedTuple):
-    """The flag that the bot set still has its value. `words` is the present list, with that flag alone as before."""
+    """The flag that the bot set still has its value. `words` are the present arguments, with that flag alone as before."""
 
     words: tuple[str, ...]
 

@@ -195,8 +195,8 @@ def _set_all(
 
 
 def plan_revert(deployment: Object, record: Record, words: tuple[str, ...], *, takes_off: bool = True) -> Patch:
-    """The patch that makes `words` of the changed list, if that is still as it was read, and removes the record; it has
-    no operation where nothing is left to do. Without `takes_off` the annotation stays, as it holds another change's
+    """The patch that makes the changed list `words`, if it is still as it was read, and removes the record; it has no
+    operation where nothing is left to do. Without `takes_off` the annotation stays, as it holds another change's
     record.
     """
     spot = find_spot(deployment, record.container)

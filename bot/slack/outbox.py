@@ -37,7 +37,7 @@ CLOCK_SKEW = 600.0
 SETTLING = 3.0
 """Seconds to wait before looking for a message whose outcome is unknown: Slack may still be posting it."""
 LATE_FILES = 30.0
-"""Seconds in which files may still appear whose sharing got no answer: they are shared again only after them."""
+"""Seconds in which files may still appear whose sharing got no answer: only then are they shared again."""
 FILES_TRIED = 6 * 3600.0
 """Seconds in which a message's files are tried again; then its thread says that they could not be attached."""
 FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0
@@ -272,9 +272,7 @@ class Outbox:
         return None
 
     async def _sent(self, lane: _Lane, row: QueuedMessage, posted: Posted, files: tuple[File, ...] = ()) -> None:
-        """Notes a message as sent, with `files`: those of the form that Slack took, which may hold the whole answer as
-        one.
-        """
+        """Notes a message as sent, with the `files` of the form that Slack took, which may hold the whole answer."""
         self._went_well(lane)
         noted = await self._rows.sent(row, posted.channel, posted.ts, list(map(_stored, files)))
         if noted and not await self._rows.open_files(noted):

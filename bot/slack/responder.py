@@ -64,11 +64,11 @@ class Responder:
     serves, else by another way. An answer whose outcome is unknown is given again: seen twice by one person, it does
     less harm than unseen. Neither `progress` nor `answer` raises for anything that Slack or the store does.
 
-    `now` is a clock in seconds. `key` is the question's: an answer by another process takes the place of this one's.
-    Nobody has used `url` yet, as far as is known, and it serves for `LIFE` from now on. `words` gives the question's,
-    escaped mrkdwn: they stand above the files, which the answer itself cannot carry. `replaces`: the answer takes the
-    place of the message whose button was clicked. Else each use of the url is a new message and stays: by the url of a
-    command Slack replaces nothing (slackapi/bolt-js#2287 and bolt-python#1268).
+    `now` is a clock in seconds. `key` is the question's: the direct messages of an answer by another process take the
+    place of this one's. Nobody has used `url` yet, as far as is known, and it serves for `LIFE` from now on. `words`
+    gives the question's, escaped mrkdwn: they stand above the files, which the answer itself cannot carry. `replaces`:
+    the answer takes the place of the message whose button was clicked. Else each use of the url is a new message and
+    stays: by the url of a command Slack replaces nothing (slackapi/bolt-js#2287 and bolt-python#1268).
     """
 
     def __init__(

@@ -150,9 +150,7 @@ class Store(StoredRows):
         return list(await self._scalars("looking for work that is under way", found))
 
     async def _take_from_the_dead(self, connection: AsyncConnection) -> None:
-        """Frees the work of dead processes; only work that a process did alone counts a try, as the others may be
-        blameless.
-        """
+        """Frees the work of dead processes; only work that a process did alone counts a try: it may be to blame."""
         living = select(seen.c.owner).where(_running, seen.c.expires_at > self.now())
         dead = and_(_running, seen.c.owner.not_in(("", self._owner)), seen.c.owner.not_in(living))
         found = select(seen.c.key, seen.c.owner).where(dead).order_by(seen.c.key).with_for_update()

@@ -121,47 +121,47 @@ _OF_PARTS = frozenset({*_JOINED, _TOGETHER, _UNSTOPPED, _FITTING, _MADE})
 
 
 def stored_text(key: str, values: Mapping[str, Any]) -> Text:
-    """The text with a stored key and stored values."""
+    """A `Text` with a stored key and stored values."""
     return Text(key, **values)
 
 
 def literal(en: str, zh: str = "") -> Text:
-    """A text of given words, as those in a table of faults; `zh` defaults to the English."""
+    """A `Text` of given words, such as those in a table of faults; `zh` defaults to the English."""
     return Text(LITERAL, en=en, zh=zh or en)
 
 
 def listed(parts: Iterable[Prose]) -> Text:
-    """A text of parts in a list: `a, b`."""
+    """A `Text` that lists the parts: `a, b`."""
     return Text(_LISTED, parts=tuple(parts))
 
 
 def clauses(parts: Iterable[Prose]) -> Text:
-    """A text of clauses in one sentence: `a; b`."""
+    """A `Text` of clauses in one sentence: `a; b`."""
     return Text(_CLAUSES, parts=tuple(parts))
 
 
 def spaced(*parts: Prose) -> Text:
-    """A text of words with blanks between them, without those that are empty."""
+    """A `Text` of the parts with blanks between them, without those that are empty."""
     return Text(_SPACED, parts=tuple(part for part in parts if part))
 
 
 def together(*parts: Prose, by: str = "") -> Text:
-    """A text of parts with `by` between them, without empty ones; Chinese has commas and colons of its own."""
+    """A `Text` of the parts with `by` between them, without empty ones; Chinese has its own commas and colons."""
     return Text(_TOGETHER, parts=tuple(part for part in parts if part), by=by)
 
 
 def unstopped(prose: Prose) -> Text:
-    """A text of a sentence without its full stop, to stand within another."""
+    """A `Text` of a sentence without its full stop, to stand within another."""
     return Text(_UNSTOPPED, parts=(prose,))
 
 
 def fitting(forms: Iterable[Prose], limit: int) -> Text:
-    """A text that becomes the first of `forms` with at most `limit` characters, or the last where none fits."""
+    """A `Text` that becomes the first of `forms` with at most `limit` characters, or the last where none fits."""
     return Text(_FITTING, parts=tuple(forms), limit=limit)
 
 
 def sentences(*parts: Prose) -> Text:
-    """A text of sentences one after the other, without those that are empty."""
+    """A `Text` of sentences one after the other, without those that are empty."""
     return Text(_SENTENCES, parts=tuple(part for part in parts if part))
 
 
@@ -175,12 +175,12 @@ def beginning(prose: Prose, limit: int) -> Prose:
 
 
 def named(word: str, kind: Kind) -> Text:
-    """A text whose word programs read in English, such as a column's name; `kind` says what the word names."""
+    """A `Text` of a word that programs read in English, such as a column's name; `kind` says what the word names."""
     return Text(_NAMED, word=word, kind=kind)
 
 
 def made(make: Callable[..., str], *parts: Prose) -> Text:
-    """A text that `make` makes of the parts once they are words, to cut and escape for a medium; never stored."""
+    """A `Text` that `make` makes of the parts once they are words, to cut and escape for a medium; never stored."""
     return Text(_MADE, make=make, parts=parts)
 
 

@@ -89,7 +89,7 @@ class Alert(msgspec.Struct, frozen=True):
 
     @property
     def owner(self) -> str:
-        """The workload that the alert names, as `why` takes it (`ml/deploy/vllm`), or empty."""
+        """The workload that the alert names, as the verb `why` takes it (`ml/deploy/vllm`), or empty."""
         kinds, labels = dict(_OWNERS), _plain(self.labels)
         if kind := kinds.get(labels.get("workloadtype", "").lower().replace("job", "job_name")):
             kinds = {"workload": kind}

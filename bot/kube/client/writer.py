@@ -107,9 +107,7 @@ class Writer(ApiClient):
         return decoded(request, await self._send(request), dict[str, Any])
 
     async def _send(self, request: ApiRequest) -> bytes:
-        """The body of a good answer; a request refused for its credentials, so that nothing was done, is sent once
-        more.
-        """
+        """The body of a good answer; a request refused for its credentials, and so not done, is sent once more."""
         link = self._link
         status, body = await self._exchange(request)
         if status == 401:

@@ -17,7 +17,7 @@ keep = msgspec.structs.force_setattr
 
 MOST_SHARED = 30_000
 LONGEST_SHARED = 100
-"""Characters of the longest text that is shared: longer ones, as registrations, are rarely the same twice."""
+"""Characters of the longest text that is shared: longer ones, such as HAMi's registrations, are rarely equal."""
 _LONG = ("kubectl.kubernetes.io/last-applied-configuration", "nfd.node.kubernetes.io/", "csi.volume.kubernetes.io/")
 """The beginnings of keys of annotations that have kilobytes and that no rule reads."""
 _shared: dict[Any, Any] = {}

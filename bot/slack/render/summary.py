@@ -43,7 +43,9 @@ _NAME, _DETAIL = 80, 300
 
 
 def summary_block(head: Head, summary: Summary) -> Block:
-    """An incident's summary as a titled list that mentions people, but no user group: that would call everybody in it."""
+    """An incident's summary as a titled list that mentions people, but no user group: that would notify everybody in
+    it.
+    """
     title = line(span(Text("triage.summary"), "bold"))
     return rich_text(title, bullets(*(line(*parts) for parts in summary_lines(head, summary))))
 
@@ -103,7 +105,7 @@ def gpu_hours(affected: GpuTime) -> Text:
 
 
 def who_was(who: str) -> Part:
-    """A person or a channel by id, a user group without calling it, or any other name as it is."""
+    """A person or a channel by id, a user group without notifying it, or any other name as it is."""
     part = callee(who)
     return span(Text("triage.summary-group", id=part["usergroup_id"])) if part["type"] == "usergroup" else part
 
@@ -136,13 +138,13 @@ def _deed(entry: IncidentEvent) -> list[Part]:
 
 
 def render_oncall_report(report: OncallReport, days: int, still_open: Sequence[Head]) -> blocks.Draft:
-    """The on-call report for one person's eyes: posted in a channel it would call people."""
+    """The on-call report for one person's eyes: posted in a channel it would notify people."""
     title, parts = _report_parts(report, days, still_open)
     return blocks.Draft(escape(title), (rich_text(*parts),))
 
 
 def post_oncall_report(report: OncallReport, days: int, still_open: Sequence[Head], late: str = "") -> blocks.Draft:
-    """The on-call report for a channel, where it calls nobody. `late` is the time it was due, if that is past."""
+    """The on-call report for a channel, where it notifies nobody. `late` is the time it was due, if that is past."""
     title, parts = _report_parts(report, days, still_open)
     small = [blocks.context(Text("digest.late", day=late))] if late else []
     return blocks.Draft(escape(title), (rich_text(*calling_nobody(parts)), *small))
@@ -190,7 +192,7 @@ def _listed(title: Prose, rows: Sequence[list[Part]]) -> list[Part]:
 
 
 def calling_nobody(parts: Sequence[Part]) -> list[Part]:
-    """The rich text with people and user groups by their id alone, so that it calls nobody."""
+    """The rich text with people and user groups by their id alone, so that it notifies nobody."""
     silent: list[Part] = []
     for part in parts:
         if part["type"] == "user":

@@ -170,14 +170,14 @@ def bullets(*items: Part) -> Part:
 
 
 def somebody(who: str) -> Part:
-    """A user or user group of Slack by id, which calls them where it is posted; any other name as it is."""
+    """A user or user group by id, as rich text that notifies them where it is posted; any other name as it is."""
     if _USER.fullmatch(who):
         return {"type": "user", "user_id": who}
     return {"type": "usergroup", "usergroup_id": who} if _GROUP.fullmatch(who) else span(who)
 
 
 def mention(who: str) -> str:
-    """A user or user group of Slack in mrkdwn, who is called by it; a name that is no id of Slack's is escaped."""
+    """A mention of a user or user group in mrkdwn, which notifies them; a name that is no id is escaped."""
     if _USER.fullmatch(who):
         return f"<@{who}>"
     return f"<!subteam^{who}>" if _GROUP.fullmatch(who) else escape(who)

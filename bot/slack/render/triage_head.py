@@ -304,7 +304,7 @@ def _buttons(head: Head) -> list[blocks.Element]:
 
 
 def callee(who: str) -> Part:
-    """The person, user group or channel by id that is called, which calls them where it is posted."""
+    """The person, user group or channel that is called, as rich text that notifies them where it is posted."""
     if who == _UNKNOWN:
         return span(Text("triage.on-call"))
     if who == PAGER:
