@@ -43,9 +43,7 @@ _NAME, _DETAIL = 80, 300
 
 
 def summary_block(head: Head, summary: Summary) -> Block:
-    """An incident's summary as a titled list that mentions people, but no user group: that would notify everybody in
-    it.
-    """
+    """An incident's summary as a titled list that mentions people, but no user group, whose members it would notify."""
     title = line(span(Text("triage.summary"), "bold"))
     return rich_text(title, bullets(*(line(*parts) for parts in summary_lines(head, summary))))
 
