@@ -1,4 +1,4 @@
-"""Counters of this process since it began, for /metrics; global, so that any code can count without being given them."""
+"""Counters of this process since it began, for /metrics; global, so that any code can count without getting them."""
 
 from bisect import bisect_left
 from collections import Counter

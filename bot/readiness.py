@@ -68,7 +68,7 @@ log = logging.getLogger(__name__)
 
 
 class SlackIdentity(NamedTuple):
-    """The bot's identity in Slack; `ticket` is its first Socket Mode connection's address, `app_id` empty if not known."""
+    """The bot's identity in Slack; `ticket` is its first Socket Mode connection's address, `app_id` may be empty."""
 
     identity: Identity
     ticket: str = ""
@@ -140,7 +140,7 @@ async def slack_reached(gateway: Gateway, slack: SlackSettings, settings: Settin
 
 
 async def _proven(gateway: Gateway, slack: SlackSettings, settings: Settings) -> SlackIdentity:
-    """Who the bot is, and its first connection's address. Raises WrongInstall for tokens that are not what is needed."""
+    """Who the bot is, and its first connection's address. Raises WrongInstall for tokens that do not serve."""
     try:
         identity = await gateway.identity()
     except SlackFailure as failure:

@@ -42,7 +42,7 @@ class Unsuitable(ValueError):  # noqa: N818  # what the person is told
 
 
 class ArgumentList(NamedTuple):
-    """A container's `command` and `args`, each empty if absent. `place` is the container's index in the pod template."""
+    """A container's `command` and `args`, empty where it lacks them. `place` is its index in the pod template."""
 
     container: str
     place: int
@@ -105,7 +105,7 @@ def _words(value: Any) -> tuple[str, ...]:
 
 
 def sets_of(spot: ArgumentList, flag: Flag) -> list[FlagInWords]:
-    """Every setting of the flag in the container's arguments, in the order in which they are read: the last one counts."""
+    """Every setting of the flag in the container's arguments, in the order in which they are read: the last counts."""
     found: list[FlagInWords] = []
     fields: tuple[Field, ...] = ("command", "args")
     for field in fields:

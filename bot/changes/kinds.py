@@ -149,7 +149,7 @@ class Switch:
 
 
 class ListenAddress(Switch):
-    """The values of a flag for a listening address; along with a `Switch`, a change opens it beyond the pod's loopback."""
+    """The values of a flag for a listening address; set along with a `Switch` to open it beyond the pod's loopback."""
 
     is_bool = False
     default = ""

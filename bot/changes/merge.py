@@ -14,7 +14,7 @@ from bot.changes.record import KEY, FlagChange, Record, id_in
 
 
 class OurElement(NamedTuple):
-    """The flag that the bot set still has its value. `words` are the present arguments, with that flag alone as before."""
+    """The flag that the bot set still has its value. `words` are the present arguments, with that flag as before."""
 
     words: tuple[str, ...]
 
@@ -117,7 +117,7 @@ def in_an_editor(target: str) -> str:
 
 
 def _set_back(ours: FlagChange, record: Record, spot: ArgumentList, setting: FlagInWords) -> list[dict[str, Any]]:
-    """The operations that revert one setting, guarded by what stands there; from behind, as a removal moves the rest."""
+    """The operations that revert one setting, guarded by what stands there; from behind, as removals move the rest."""
     flag, words, path = ours.kind.flag, spot.words(setting.field), spot.path(setting.field)
     places = range(setting.at, _first_word(setting) - 1, -1)
     tests = [{"op": "test", "path": f"{path}/{at}", "value": words[at]} for at in places]

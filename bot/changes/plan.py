@@ -110,7 +110,7 @@ def plan_raise(
     version: Version | None,
     skew_s: float = 0.0,
 ) -> Plan | NothingToDo | Refusal:
-    """Plans a change. `now` is the API server's time in unix seconds, `skew_s` how far this process's clock is ahead."""
+    """Plans a change. `now` is the API server's time in unix seconds, `skew_s` how far this process is ahead of it."""
     values = (kind_of(name).refusal(wanted.container, value) for name, value in wanted.values)
     no_such_value = next((Refusal("value", *why) for why in values if why), None)
     refusal = no_such_length(wanted.seconds) or no_such_value or _open_already(deployment)
@@ -296,7 +296,7 @@ def _no_running_level(deployment: Object, wanted: Raise, value: str) -> Refusal 
 
 
 def _set_words(place: int, record: Record, now: tuple[str, ...], then: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Replaces the list's words, guarded by the container's name: containers may be reordered between look and patch."""
+    """Replaces the list's words, guarded by the container's name: the order may change between look and patch."""
     at = f"/spec/template/spec/containers/{place}"
     words = f"{at}/{record.field}"
     tests = [_test(f"{at}/name", record.container), _test(words, list(now))]

@@ -128,7 +128,7 @@ class Cluster(Protocol):
         ...
 
     def now(self) -> datetime:
-        """The time that ages are counted to: a recording's, the API server's, or until its first answer this machine's."""
+        """The time that ages are counted to: a recording's, the API server's, or at first this machine's."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""A List of objects as the API, `kubectl get -o json` and a recording write it: bytes to `bot.kube.models`, and back."""
+"""A List of objects as the API, `kubectl get -o json` and a recording write it: bytes to models, and back."""
 
 import codecs
 from collections.abc import Callable, Iterable

@@ -126,7 +126,7 @@ class Obstacle(NamedTuple):
 
 
 class NodeFilter:
-    """kube-scheduler's filters for one pod and any number of nodes; `tolerations` are tried instead of the pod's own."""
+    """kube-scheduler's filters for one pod and any number of nodes; `tolerations` replace the pod's own."""
 
     def __init__(self, pod: Pod, tolerations: Sequence[Toleration] | None = None) -> None:
         self._pod = pod

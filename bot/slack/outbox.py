@@ -200,7 +200,7 @@ class Outbox:
                 log.warning("the store can be used again, and messages are sent to Slack")
 
     async def step(self, channel: str) -> float | None:
-        """Sends at most one message, or its files; gives the seconds until there is more to do, None if nothing waits."""
+        """Sends one message, or its files; gives the seconds until there is more to do, None if nothing waits."""
         lane = self._lanes[channel]
         if wait := self._wait(lane):
             return wait

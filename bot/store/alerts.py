@@ -81,7 +81,7 @@ class AlertRows(StoredRows):
         return set(await self._scalars("looking for new alerts", query))
 
     async def unsorted(self, most: int, label: str = "", but: Collection[str] | None = None) -> list[Alert]:
-        """The oldest unsorted alerts, `most` at most, of the cluster `label`, and with `but` of any cluster not in it."""
+        """The oldest unsorted alerts, `most` at most, of the cluster `label`, with `but` also of any not in it."""
         named_so = alerts.c.cluster == label
         here = named_so if but is None else or_(named_so, alerts.c.cluster.not_in(but))
         query = select(alerts).where(alerts.c.incident == "", here).order_by(alerts.c.received_at).limit(most)
@@ -195,7 +195,7 @@ async def note_needs(
 
 
 async def count_once(connection: AsyncConnection, these: Any, incident_id: str) -> None:
-    """Merges an alert's outbreaks in one incident into the newest row, with when and how many seconds it fired before."""
+    """Merges an alert's outbreaks in one incident into the newest row, with when and how long it fired before."""
     other = alerts.alias()
     same = and_(other.c.source == alerts.c.source, other.c.fingerprint == alerts.c.fingerprint)
     same = and_(same, other.c.incident == incident_id)

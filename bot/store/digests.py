@@ -78,7 +78,7 @@ class DigestRows(AuditedRows):
         noted: Noted | None = None,
         once: str = "",
     ) -> Digest:
-        """Adds a digest due from now on, with `noted`'s audit line; again for the key `once`, it gives the same digest."""
+        """Adds a digest due from now on, with `noted`'s audit line; again for the key `once`, it gives the same."""
         made = Digest(_id_of(once), channel, cluster, schedule, by=by, since=self._now(), kind=kind)
         values = {
             **msgspec.structs.asdict(made),

@@ -288,7 +288,7 @@ class TaskLeases(StoredRows):
     """The leases of periodic tasks in the store."""
 
     async def hold(self, name: str, owner: str, seconds: float) -> bool:
-        """Takes or renews a task's lease for `seconds`; True if `owner` has it. Nothing relies on only one having it."""
+        """Takes or renews a task's lease for `seconds`; True if `owner` has it. Nothing relies on a sole owner."""
         now = self._now()
 
         async def taken(connection: AsyncConnection) -> bool:

@@ -80,7 +80,7 @@ class Store(StoredRows):
         return ChangeRows(self._engine, self.now, self.audit, cluster)
 
     async def claim(self, key: str, payload: str = "") -> bool:
-        """Claims the work on `key`, which `payload` describes to others (`unfinished`); False if it is done or claimed."""
+        """Claims the work on `key`, which `payload` describes (see `unfinished`); False if it is done or claimed."""
         return key in await self.claim_all({key: payload})
 
     async def claim_all(self, wanted: Mapping[str, str]) -> set[str]:
@@ -184,7 +184,7 @@ class Store(StoredRows):
         )
 
     async def remember_thread(self, channel: str, thread_ts: str, words: str, cluster: str) -> None:
-        """Keeps the thread's question, as typed; a later one replaces it. `thread_ts` may be the answer's outbox key."""
+        """Keeps the thread's question, as typed; a later one replaces it. `thread_ts` may be its key in the outbox."""
         # A database takes neither half a surrogate pair nor, if it is PostgreSQL, a NUL.
         storable = words.encode(errors="replace").decode().replace("\0", "")
         values = {"words": storable, "cluster": cluster, "at": self.now()}

@@ -45,7 +45,7 @@ class Route(NamedTuple):
 
 
 class Ignored(NamedTuple):
-    """The alerts that routes ignore: how many are `firing`, how many `alerts` are kept, and the firing ones' `names`."""
+    """The alerts that routes ignore: how many are `firing`, how many `alerts` are kept, and the firing `names`."""
 
     firing: int = 0
     alerts: int = 0

@@ -38,7 +38,7 @@ _NODE = "node "
 
 
 class MuteUntil(msgspec.Struct, frozen=True):
-    """When a mute ends: `at` (unix seconds), or when `node` registers again or is gone; with neither, with its cause."""
+    """When a mute ends: `at` (unix seconds), or when `node` registers again or is gone; else with its cause."""
 
     at: float = 0.0
     node: str = ""

@@ -158,7 +158,7 @@ def summarize(happened: Sequence[IncidentEvent]) -> Summary:
 
 
 def _owner(happened: Sequence[IncidentEvent]) -> str:
-    """The owner as `bot.triage.state.act` has it: whoever does something first, until somebody takes it or is given it."""
+    """The owner as `bot.triage.state.act` has it: who does something first, until somebody takes it or is given it."""
     owner = ""
     for _, news, _ in happened:
         match news.turn:
@@ -174,7 +174,7 @@ def _owner(happened: Sequence[IncidentEvent]) -> str:
 
 
 class Case(NamedTuple):
-    """One incident for the on-call report: cause in short, timeline, alerts by name, and when its pods were affected."""
+    """One incident for the on-call report: cause in short, timeline, alerts by name, and when pods were affected."""
 
     cause: str
     severity: Severity

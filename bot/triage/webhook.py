@@ -162,7 +162,7 @@ def fingerprint_of(labels: Mapping[str, str]) -> str:
 
 
 def _plain(labels: Mapping[str, str]) -> Mapping[str, str]:
-    """The labels, and each under kube-state-metrics' name (for OpenTelemetry's `k8s_pod_name`, Datadog's `kube_job`)."""
+    """The labels, and each under kube-state-metrics' name (for OpenTelemetry's `k8s_pod_name`, for `kube_job`)."""
     return {**{_plain_name(label): value for label, value in labels.items()}, **labels}
 
 

@@ -191,7 +191,7 @@ _PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 class Right(NamedTuple):
-    """The right to `verb` a resource such as `pods/log`; an empty `namespace` means all, an empty `name` all objects."""
+    """The right to `verb` a resource such as `pods/log`; empty, `namespace` means all and `name` every object."""
 
     verb: str
     resource: str

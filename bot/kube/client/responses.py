@@ -94,7 +94,7 @@ def page_of(request: ApiRequest, body: bytes, kind: Kind[R], bad: dict[str, str]
 
 @contextmanager
 def _collector_paused() -> Generator[None]:
-    """Pauses garbage collection while many objects that all stay are made: 50,000 pods decode in 0.6 s, else in 1.3 s."""
+    """Pauses garbage collection while many objects that stay are made: 50,000 pods decode in 0.6 s, else in 1.3 s."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -119,7 +119,7 @@ MOST_BYTES = 128 * 2**20
 
 
 async def whole_body(answer: aiohttp.ClientResponse) -> bytes:
-    """The unpacked body. Raises aiohttp.ClientError or OSError where it breaks off, is damaged or exceeds MOST_BYTES."""
+    """The unpacked body. Raises aiohttp.ClientError or OSError if it breaks off, is damaged or exceeds MOST_BYTES."""
     body = await answer.read()
     if not _is_packed(answer):
         return body

@@ -32,7 +32,7 @@ class OutcomeUnknown(SourceError):  # noqa: N818  # what the person is told
 
 
 class Writer(ApiClient):
-    """Writes to one cluster. Every method raises SourceError: `Conflict`, `OutcomeUnknown`, NotFound for what is gone."""
+    """Writes to one cluster. Methods raise SourceError: `Conflict`, `OutcomeUnknown`, NotFound for what is gone."""
 
     async def ask_time(self) -> None:
         """Reads the API server's version, which everybody may, so that `clock` has the present time."""

@@ -53,7 +53,7 @@ class NotRecordedError(SourceError):
 
 
 def open_files(path: Path) -> "RecordingFiles":
-    """The files of the recording at `path`: a folder, a `.tar.gz`, or the only sub-folder of one. Raises SourceError."""
+    """The files of the recording at `path`: a folder, a `.tar.gz`, or its only sub-folder. Raises SourceError."""
     try:
         if not path.exists():
             raise SourceError(

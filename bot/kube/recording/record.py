@@ -120,7 +120,7 @@ async def record(
 
 
 async def _all_of(cluster: Cluster, kind: Kind[Resource]) -> list[Resource]:
-    """Lists a kind: private kinds, and those the chart's role grants only there, in the scheduler's namespaces alone."""
+    """Lists a kind: private kinds, and those the chart's role grants only there, in the scheduler's namespaces."""
     if kind.plural not in _PRIVATE:
         try:
             return await list_served(cluster, kind)

@@ -87,7 +87,7 @@ def _is_worth_it(wanted: Selection[Any]) -> bool:
 
 
 class CachedCluster:
-    """A `Cluster` for one question, which reads followed lists from memory, the oldest `cache_age_s` whole seconds old."""
+    """A `Cluster` for one question, which reads followed lists from memory, the oldest of them `cache_age_s` old."""
 
     hami_version_hint = ""
 

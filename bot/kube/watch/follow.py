@@ -53,7 +53,7 @@ async def wait_for_shared(reading: asyncio.Task[T], name: str) -> T:
 
 
 def take_over(item: Resource, before: Resource | None) -> None:
-    """Puts the equal label and annotation texts of `before`, its older version, into `item`: caches hold those objects."""
+    """Puts the equal label and annotation texts of `before`, its older version, into `item`: caches hold those."""
     if before is None:
         return
     metadata, known = item.metadata, before.metadata
