@@ -37,7 +37,7 @@ CLOCK_SKEW = 600.0
 SETTLING = 3.0
 """Seconds to wait before looking for a message whose outcome is unknown: Slack may still be posting it."""
 LATE_FILES = 30.0
-"""Seconds in which files may still appear whose sharing got no answer: only then are they shared again."""
+"""Seconds in which files whose sharing got no answer may still appear; after that they are shared again."""
 FILES_TRIED = 6 * 3600.0
 """Seconds in which a message's files are tried again; then its thread says that they could not be attached."""
 FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0

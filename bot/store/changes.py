@@ -1,6 +1,6 @@
 """The rows of temporary changes, and of changes that wait for somebody else's approval (`Approvals`).
 
-The row's copy reverts a change whose record on the Deployment is damaged or gone, and tells what ended unseen.
+A row's copy of the record reverts a change whose own is damaged or gone, and shows what ended while nobody looked.
 """
 
 import contextlib

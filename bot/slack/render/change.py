@@ -129,7 +129,7 @@ def render_card(card: ChangeCard) -> blocks.Draft:
 
 
 def render_late(card: ChangeCard, minutes: int, approvers: Sequence[str], by_hand: str) -> blocks.Draft:
-    """Says that a change is not reverted for `minutes`, calls the approvers, and gives `by_hand`, a line to do it."""
+    """Tells the approvers that a change is overdue by `minutes`; `by_hand` is the shell line that reverts it."""
     target = card.record.target
     hours = minutes // 60
     since = Text("card.late-hours", count=hours) if hours else Text("card.late-minutes", count=minutes)
@@ -138,7 +138,7 @@ def render_late(card: ChangeCard, minutes: int, approvers: Sequence[str], by_han
 
 
 def render_unreadable(target: str, why: str, approvers: Sequence[str], by_hand: str) -> blocks.Draft:
-    """Says that a change's record and its copies are unreadable, calls the approvers, and gives the line `by_hand`."""
+    """Tells the approvers that neither a change's record nor a copy can be read; `by_hand` is a line to look."""
     return _call(Text("card.no-copy", target=target), why, Text("card.no-copy-do"), by_hand, approvers)
 
 
