@@ -76,8 +76,8 @@ class SlackIdentity(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What the start needs to wait for the store or Slack. `pace_s` is between two tries. `has_changes`: whether there
-    are temporary changes to look after meanwhile; `without_store` tells their channels that the store cannot be opened.
+    """What the start needs to wait for the store or Slack. `pace_s` is between two tries. `has_changes`: whether
+    temporary changes can be reverted meanwhile; `without_store` tells their channels that the store cannot be opened.
     """
 
     front: Front
@@ -98,9 +98,8 @@ class Start(NamedTuple):
 async def store_opened(
     opening: Callable[[], AbstractAsyncContextManager[Store]], gateway: Gateway, start: Start
 ) -> AsyncGenerator[Store]:
-    """The open store; opening is tried again and again as long as temporary changes have to be looked after meanwhile,
-    whose channels are told. Without such changes, and where the settings make no sense, the store's error is raised:
-    whoever started the bot should see it end.
+    """The open store. Opening is tried again and again where the bot can revert temporary changes meanwhile, whose
+    channels are told; elsewhere the store's error is raised: whoever started the bot should see it end.
     """
     while True:
         async with AsyncExitStack() as stack:

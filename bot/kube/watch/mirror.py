@@ -86,7 +86,7 @@ class Mirror(Generic[R]):
             del self._removed[next(iter(self._removed))]
 
     def bookmark(self, version: int) -> None:
-        """Notes that all up to `version` was reported. Raises StaleListError where more was: it was restored."""
+        """Notes that all up to `version` was reported. Raises StaleListError if it fell: the server was restored."""
         if version < self.version:
             raise StaleListError(Text("error-kube.server-went-back", now=version, was=self.version))
         self.version = self.settled = version
