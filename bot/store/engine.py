@@ -83,7 +83,7 @@ def columns(row: Row[Any]) -> dict[str, Any]:
 
 
 class StoredRows:
-    """A part of the store, whose methods raise only StoreError, each in one transaction unless it says otherwise."""
+    """A part of the store. Its methods raise only StoreError, and nearly all of them are a single transaction."""
 
     def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
         self._engine = engine
