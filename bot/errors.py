@@ -82,7 +82,7 @@ def of_system(error: OSError) -> Prose:
 
 
 class UsageError(BotError):
-    """The command as typed makes no sense; nothing was read. `usage` and `more` are lines for a shell."""
+    """The command, or a setting, makes no sense as given. `usage` and `more` are lines for a shell."""
 
     exit_code = 2
     usage = ""

@@ -107,8 +107,7 @@ Code = Literal[
     "profile-unlike-since-start", "profiles-kept", "profiling-off", "nothing-pending", "tuning-advice",
     "scheduling-latency", "idle-holder", "tuning-effect", "own-finding",
 ]  # fmt: skip
-"""The names of all finding codes, the sections of `bot/texts/findings.toml`, as `python -m
-tests.update_docs` writes."""
+"""The names of all finding codes, which `python -m tests.update_docs` takes from `bot/texts/findings.toml`."""
 
 
 class _CodeTable(Mapping[Code, CodeInfo]):

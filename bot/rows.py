@@ -10,7 +10,7 @@ from bot.texts import Text
 FREE = "free"
 UNKNOWN = "unknown"
 UNREGISTERED = "unregistered"
-"""States of a GPU, for `GpuRow.state`; a GPU in any other state takes no pod."""
+"""States of a GPU, for `GpuRow.state`: `free` takes pods, `unknown` may take some, any other takes none."""
 
 
 class GpuRow(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class TypeRow(msgspec.Struct, frozen=True):
 
 
 class StageRow(NamedTuple):
-    """A stage of scheduling over `n` pods, in seconds. `known_by`: `log`, or `object` where whole seconds only."""
+    """A stage of scheduling over `n` pods, in seconds. `known_by`: `log`, or `object` (whole seconds only)."""
 
     stage: str
     n: int
