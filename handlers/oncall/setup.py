@@ -28,7 +28,7 @@ from handlers.oncall.watcher import Patience, Watcher
 
 
 class Oncall(NamedTuple):
-    """The parts of on-call that take people's requests and alerts. Without settings for alerts, `digests` alone."""
+    """The parts of on-call that take people's requests and alerts; only `digests` without settings for alerts."""
 
     digests: Digests
     triage: TriageService | None = None
@@ -39,9 +39,8 @@ class Oncall(NamedTuple):
 async def oncall_desk(
     settings: Settings, inbox: Inbox, clock: Clock, *, identity: str, pace: float
 ) -> AsyncGenerator[Oncall]:
-    """Posts digests while the context lasts, and looks after incidents every `pace` seconds.
-
-    `identity` is the name of this process only.
+    """Posts digests while the context lasts, and looks after incidents every `pace` seconds. `identity` is a name that
+    only this process has.
     """
     deps, given = inbox.deps, settings.oncall
     reading = replace(deps, open_sources=inbox.reading)  # whoever asks for digests waits as for other answers
@@ -59,11 +58,11 @@ async def oncall_desk(
 async def incidents_kept(
     settings: Settings, deps: Deps, clock: Clock, *, identity: str, pace: float
 ) -> AsyncGenerator[tuple[Keeper, Receivers] | None]:
-    """Watches clusters, looks after incidents and tells pagers while the context lasts. Gives the keeper, and the
-    receivers of alerts and pagers' posts; None without settings for alerts.
+    """Watches clusters, looks after incidents and tells pagers while the context lasts; None without settings for
+    alerts.
 
-    Slack need not have been reached: messages wait in the outbox, and anything that needs the bot's identity is left
-    out.
+    Gives the keeper, and the receivers of alerts and of pagers' posts. Slack need not have been reached: messages wait
+    in the outbox, and anything that needs the bot's identity is left out.
     """
     given = settings.oncall
     if given is None:
