@@ -39,10 +39,8 @@ _PULLS = ("Pulling", "Pulled", "Failed", "BackOff", "FailedMount", "FailedCreate
 
 
 class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
-    """The new pods with their moments, and the schedulers' logs.
-
-    `since`: how far back, as typed. `events` are of the pod that was slowest to start, where it was slow on its
-    node.
+    """The new pods with their moments, and the schedulers' logs. `since`: how far back, as typed. `events` are those of
+    the pod that was slowest to start, if it was slow on its node.
     """
 
     latency: LatencySeen
@@ -56,7 +54,7 @@ class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def top(self) -> LatencyStage | None:
-        """The stage with the greatest median, of those that some pod shows; None without any."""
+        """The stage with the greatest median, of those that some pod shows; None if there is none."""
         parts = [stage for stage in self.stages[:-1] if stage.n]
         return max(parts, key=lambda stage: stage.median_s or 0.0, default=None)
 
@@ -88,7 +86,7 @@ class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
 
 @rule("binding-failed")
 def bind_timeouts(scene: LatencyScene) -> Iterator[Finding]:
-    """The finding that many new pods are pending since their bind took longer than kube-scheduler waits."""
+    """The finding that many new pods are pending because their bind took longer than kube-scheduler waits."""
     return late_binds(scene.latency.pending, scene.install)
 
 
@@ -273,7 +271,7 @@ def unseen_moments(seen: LatencySeen) -> Iterator[Gap]:
 
 
 def _show_attempts(seen: LatencySeen) -> tuple[NextAction, ...]:
-    """To let kube-scheduler log its attempts for a while, where its level is why it shows none."""
+    """Lets kube-scheduler log its attempts for a while, where its level is why it shows none."""
     if not _missing(KUBE_SCHEDULER_CONTAINER, seen) or _quiet_level(seen) is None:
         return ()
     command = f"verbosity {_ATTEMPTS_FROM} for 10m --container {KUBE_SCHEDULER_CONTAINER}"
@@ -310,7 +308,6 @@ _ANNOTATIONS: dict[Moment, str] = {"chosen": "hami.io/vgpu-time", "bind_started"
 
 
 def _of_said(said: PodLogLine) -> Evidence:
-    """A line of a scheduler's log."""
     log, values = said.log, said.line.values
     about = values.get("pod") or values.get("podName") or values.get("object", "schedule")
     options = ["--previous"] if log.previous else []

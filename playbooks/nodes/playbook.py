@@ -1,4 +1,6 @@
-"""Are the nodes as HAMi needs them: registered, answering, unlocked, with healthy cards that kubelet offers too?"""
+"""`nodes`: are the nodes as HAMi needs them: registered, answering, unlocked, all GPUs healthy and offered by
+kubelet?
+"""
 
 import asyncio
 from collections import Counter
@@ -41,7 +43,7 @@ class Request(NamedTuple):
 
 
 def request(node: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
-    """The question as typed."""
+    """Reads the typed question."""
     return Request(read_node(node), all)
 
 

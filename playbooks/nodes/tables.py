@@ -247,7 +247,6 @@ def _of_plugin(plugin: Plugin) -> str:
 
 
 def _each(values: Iterable[object]) -> str:
-    """The different values, each once, numbers by their size."""
     different = set(values)
     numbers = sorted(value for value in different if isinstance(value, int))
     return ", ".join(map(str, [*numbers, *sorted(str(value) for value in different if not isinstance(value, int))]))

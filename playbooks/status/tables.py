@@ -72,9 +72,8 @@ FLAGS = Sheet("flags", FlagRow, brief={"of": "of", "flag": "flag", "value": "val
 
 
 def tables(scene: InstallScene) -> tuple[Table, ...]:
-    """The two tables, then that of nodes whose GPUs the scheduler counts otherwise than live pods hold them.
-
-    Parts that were not read have no row.
+    """The two tables, then that of nodes whose GPUs the scheduler counts otherwise than live pods hold them. Parts that
+    were not read have no row.
     """
     components, flags = list(_components(scene)), list(_flags(scene))
     both = COMPONENTS.table(components, brief=components), FLAGS.table(flags, brief=flags)

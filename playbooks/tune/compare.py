@@ -1,4 +1,4 @@
-"""What changed between two recordings, and whether it helped: `tune compare BEFORE AFTER`.
+"""`tune compare BEFORE AFTER`: what changed between two recordings, and whether it helped.
 
 A difference between two measurements is more than chance under these rules. Times: a rank test (Mann-Whitney U, normal
 approximation with correction for ties), two-sided at 1 %, of at least ten pods on each side; and the medians differ by
@@ -103,7 +103,7 @@ class ComparedSide(NamedTuple):
 
     @property
     def verbosity(self) -> int | None:
-        """The extender's log level: requests that were held back for less than 1 s are logged from 3 on."""
+        """The extender's log level; from 3 on it logs also requests that were held back for less than 1 s."""
         found = (container_of(pod.spec, EXTENDER_CONTAINER) for pod in self.scene.install.pods)
         container = next(filter(None, found), None)
         return verbosity_of(container)[0] if container else None
@@ -243,7 +243,7 @@ MEASURED = Sheet(
 
 
 def compare(request: Any, before: ComparedSide, after: ComparedSide) -> Report:
-    """The report on two recordings: a row per figure says what changed, that from creation to start is the answer."""
+    """The report on two recordings: a row per figure says what changed; the time from creation to start decides."""
     old, new = ({"recording": {"cluster": side.scene.cluster}, **side.settings} for side in (before, after))
     changes, figures = changes_of(old, new), _figures(before, after)
     waits = next(row for row in figures if row.figure == _THROTTLED)
@@ -264,9 +264,8 @@ def compare(request: Any, before: ComparedSide, after: ComparedSide) -> Report:
 def effect(
     whole: MeasuredRow, changes: Sequence[ChangeRow], loads: Sequence[int] = (), shown: Sequence[object] = ()
 ) -> tuple[str, dict[str, object]]:
-    """What came of it by the main figure, one of `_VERDICTS`, and the values of its text: with `shown` for the figure.
-
-    Two rounds of work are comparable where one is at most twice as hard.
+    """What a change brought: one of `_VERDICTS` by the main figure, and the values of its text (`shown`: in place of
+    the figure's). Two rounds of work are comparable if one is at most twice as hard.
     """
     kind: str = whole.answer
     if kind != _FEW and loads and max(loads) > _TIMES_THE_LOAD * min(loads):
@@ -288,7 +287,7 @@ def effect_report(
     gaps: Sequence[Gap],
     unsure: bool,
 ) -> Report:
-    """The report of a comparison; `came`: what came of it."""
+    """The report of a comparison; `came` is its verdict and the text of it."""
     kind, verdict = came
     lines = [Text("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
     changed = Text("tune.compare-changed", changes=prose.several(lines, _TOLD_CHANGES))
