@@ -1,6 +1,4 @@
-"""Commands that only a shell has: `record` writes a recording, `audit` reads the audit log, `tune compare` sets two
-recordings side by side.
-"""
+"""Commands that only a shell has: `record`, `audit`, and `tune compare` of two recordings."""
 
 import asyncio
 from collections.abc import Sequence

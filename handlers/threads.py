@@ -180,9 +180,7 @@ async def remember(deps: Deps, key: str, question: Question, words: str, report:
 
 
 async def note_done(deps: Deps, channel: str, thread_ts: str, news: News, key: str) -> None:
-    """Notes a deed in the thread's incident, if it has one; `key` is the deed's. A failure is only logged: the deed is
-    done, and the incident's summary lacks it.
-    """
+    """Notes a deed in the thread's incident, if it has one; `key` is the deed's. A failure is only logged."""
     try:
         await deps.store.incidents.note_in_thread(channel, thread_ts, news, f"{key}/incident")
     except StoreError as error:

@@ -122,9 +122,7 @@ class Leftovers:
         return False
 
     def _drop(self, key: str, payload: str, why: Why, *, alone: bool = False) -> None:
-        """Tells that it is not done, after another crash too: its key and payload stay in the store until then.
-        `alone`: only the person who asked reads it.
-        """
+        """Tells that it is not done, after another crash too: the store has it until then. `alone`: only who asked."""
         deed = read_deed(payload)
         question = deed.asked if deed else read_question(payload)
         if question is None:

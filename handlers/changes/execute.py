@@ -35,15 +35,11 @@ from playbooks.playbook import Sources
 CHANGED = Text("error-change.deployment-has-changed-since")
 
 Capture = Callable[[str, ChangeSnapshot, Path], Awaitable[str]]
-"""Archives what a restart of a cluster's schedulers destroys, and returns in words what was written. It raises BotError
-when it cannot; then nothing is changed.
-"""
+"""Archives what a restart of a cluster's schedulers destroys; returns in words what was written, or raises BotError."""
 
 
 class ChangeMaker:
-    """Plans, makes and extends changes. `exact`: makes a change only if nothing of the Deployment that it rests on was
-    edited since it was planned.
-    """
+    """Plans, makes and extends changes; `exact`: only if the Deployment was not edited where the plan rests on it."""
 
     def __init__(self, deps: Deps, clusters: WritableClusters, capture: Capture, *, exact: bool) -> None:
         self._deps = deps

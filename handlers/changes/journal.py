@@ -19,9 +19,7 @@ from handlers.deps import Deps
 
 ITSELF = "hami-bot"
 LATE_MINUTES = (2, 10)
-"""Minutes after a change's deadline at which the bot reports that it cannot revert it; after them, every hour. From the
-second report on it also calls the approvers.
-"""
+"""Minutes after a deadline when the bot reports a revert that fails; then hourly. The second report calls approvers."""
 _MOVES = frozenset({"extended", "retimed"})
 _BEGINS = frozenset({"raised", "effective", "stuck", "never-raised"})
 

@@ -1,6 +1,4 @@
-"""Leads the changes of each cluster: one replica holds a Lease, passes over the open changes and reverts what is due.
-Several leaders at once do no harm.
-"""
+"""Leads each cluster's changes: one replica holds a Lease and reverts what is due. Several at once do no harm."""
 
 import asyncio
 import contextlib

@@ -116,9 +116,7 @@ class Storeless:
         """The channels where this process told it, or found that another process had."""
 
     async def tell(self, gateway: Gateway, writable: WritableCluster, namespace: str, why: BotError) -> None:
-        """Posts the message in each channel that a record on a Deployment names; what fails, the next call posts. An
-        empty `namespace` means all.
-        """
+        """Posts the message in each channel that a record in `namespace` (empty: all) names; a later call retries."""
         try:
             for place in await writable.writer.annotated(KEY, namespace):
                 record = read_record(annotation(await writable.writer.deployment(*place)) or "")

@@ -63,9 +63,7 @@ class AlertSorter:
         return wanted
 
     async def _in_turn(self, cluster: str, found: CauseGroups, limit: ThreadLimit) -> CauseGroups:
-        """Puts the worst first, so that they get their own threads, and groups the rest: of each severity the first
-        alone are more than may open.
-        """
+        """Puts the worst first, so that they get their own threads; groups the rest, which are more than may open."""
         known = await self._deps.store.incidents.open_signatures(cluster, [cause for cause, _ in found])
         seen, turns, rest = Counter[int](), CauseGroups(), list[Alert]()
         for cause, members in sorted(found, key=_severity, reverse=True):
@@ -77,9 +75,7 @@ class AlertSorter:
         return [*turns, (limit.gathered, rest)] if rest else turns
 
     async def open_cause(self, row: IncidentRow, named: str) -> bool:
-        """Gives the gathered alerts of one name a thread of their cause; False if there are none. Raises BotError.
-        `named` is the `digest_of` the alerts' name.
-        """
+        """Gives gathered alerts of one name (`named`: its `digest_of`) a thread; False without any. Raises BotError."""
         counts = (await self._deps.store.alerts.counts([row.id]))[row.id]
         name = next((name for name, _, _ in counts.by_name if digest_of(name) == named), "")
         some = await self._deps.store.alerts.firing(incident=row.id, name=name)

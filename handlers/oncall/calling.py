@@ -267,9 +267,7 @@ def needs_rota(
 
 
 def last_resort_message(row: IncidentRow, news: News, link: str) -> tuple[str, Draft] | None:
-    """Where a last resort is told outside the thread, and what. None for a user group, which the thread calls, and for
-    the thread's own channel.
-    """
+    """Where to tell a last resort outside the thread, and what; None for a group, and for the thread's own channel."""
     if news.turn != "last-resort" or news.detail.startswith("S") or news.detail == row.channel:
         return None
     return news.detail, render_last_resort(row.id, row.cause.text, link)

@@ -63,9 +63,7 @@ class IncidentThreads:
     async def keep(
         self, row: IncidentRow, terms: IncidentTimes, counts: Counts, seen: Nodes, untold: Sequence[IncidentEvent]
     ) -> None:
-        """Lets time pass for the incident, and updates its thread. Raises BotError. `terms` are the present incident
-        times, `seen` are nodes that may end its mute.
-        """
+        """Lets time pass for the incident and updates its thread; `seen` nodes may end its mute. Raises BotError."""
         now = self._deps.now()
         incident = row.incident
         extent = extent_of(row, counts)
@@ -170,9 +168,7 @@ async def reply_of(store: Store, head: Head, event: IncidentEvent) -> Draft:
 
 
 async def summary_of(store: Store, incident_id: str, happened: Sequence[IncidentEvent], now: float) -> Summary:
-    """The summary of an incident's timeline, or of its beginning. Raises StoreError. Its GPU-hours count up to the
-    incident's end, or else up to `now` (unix seconds).
-    """
+    """The summary of a timeline, or of its beginning, with GPU-hours up to its end or else `now`. Raises StoreError."""
     summary = summarize(happened)
     ended_at = now if summary.ended_s is None else happened[0].at + summary.ended_s
     spells = (await store.alerts.spells([incident_id])).get(incident_id, [])

@@ -74,9 +74,7 @@ class TriageService:
     async def act(
         self, who: Person, row: IncidentRow, wanted: IncidentDeed, taken: AcceptedDeed[Any] | None = None
     ) -> str:
-        """Carries out the deed, once however often the deed `taken` is repeated; returns the text for the person. The
-        thread tells everybody.
-        """
+        """Carries out the deed, once however often `taken` is repeated; returns the text for the person alone."""
         key, asked_at = (taken.key, taken.asked.asked_at) if taken else ("", self._deps.now())
         await self._check(who, row, wanted.deed)
         self._check_complete(wanted)
@@ -163,8 +161,8 @@ class TriageService:
         return render_oncall_report(found, DAYS, await self.heads()).in_words(self._deps.say)
 
     async def posted_report(self, since: float, until: float, late: str) -> Message:
-        """The on-call report between two moments (unix seconds), for a channel, where it calls nobody. Raises
-        StoreError. `late`: see `post_oncall_report`.
+        """The on-call report between two moments (unix seconds) for a channel, where it calls nobody. `late`: the time
+        it was due, if that is past. Raises StoreError.
         """
         found = await oncall_report(self._deps.store, since, until)
         return post_oncall_report(found, DAYS, await self.heads(), late).in_words(self._deps.say)

@@ -39,9 +39,7 @@ class Oncall(NamedTuple):
 async def oncall_desk(
     settings: Settings, inbox: Inbox, clock: Clock, *, identity: str, pace: float
 ) -> AsyncGenerator[Oncall]:
-    """Posts digests while the context lasts, and looks after incidents every `pace` seconds. `identity` is a name that
-    only this process has.
-    """
+    """Posts digests and, every `pace` seconds, looks after incidents; `identity` is a name only this process has."""
     deps, given = inbox.deps, settings.oncall
     reading = replace(deps, open_sources=inbox.reading)  # whoever asks for digests waits as for other answers
     async with incidents_kept(settings, deps, clock, identity=identity, pace=pace) as kept:

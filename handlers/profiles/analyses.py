@@ -83,9 +83,7 @@ def study_text(study: str, asked: Words, config: Path | None, load: Load) -> str
 
 
 def profiles_of(study: str, asked: Words, load: Load) -> list[SourcedProfile]:
-    """The profiles that the words name, in their order. Raises SourceError, and UsageError if `compare` has fewer than
-    two, or `hints` not exactly one.
-    """
+    """The named profiles in order. Raises SourceError; UsageError for fewer than two (`compare`), not one (`hints`)."""
     if study == "compare" and len(asked.plain) < 2:
         raise UsageError(Text("error-profile.name-at-least-two"), example=COMPARE_EXAMPLE)
     if study == "hints" and len(asked.plain) != 1:

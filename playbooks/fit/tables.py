@@ -125,9 +125,7 @@ def roles(scenes: Sequence[AskedScene]) -> Table:
 
 
 def by_reason(scenes: Sequence[AskedScene]) -> Table:
-    """The table of nodes by verdict and reasons, for each pod: nodes that take it first, then the largest groups. It
-    names the pod only if there are several.
-    """
+    """The table of nodes by verdict and reasons, for each pod: nodes that take it first, then the largest groups."""
     rows: list[ReasonRow] = []
     for scene in scenes:
         groups: dict[tuple[str, Prose, str], list[str]] = {}

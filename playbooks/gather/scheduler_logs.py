@@ -67,9 +67,7 @@ class LogOf(msgspec.Struct, frozen=True):
 
 
 async def gather_scheduler_logs(cluster: Cluster, install: Install, name: str, since: timedelta) -> list[LogOf]:
-    """Reads the logs of HAMi's scheduler that exist, the ready replicas' first, each with its lines that hold `name`.
-    Never raises: a log that cannot be read is a gap.
-    """
+    """Reads the lines with `name` of all logs of HAMi's scheduler, ready replicas first; an unread log is a gap."""
     found = [log for scheduler in install.pods[:MAX_SCHEDULERS] for log in _logs_of(cluster, install, scheduler, since)]
     wanted = (
         LogWanted(
@@ -124,9 +122,7 @@ async def gather_extender_lines(
     limit_bytes: int = 32 * 1024 * 1024,
     since_s: int = 600,
 ) -> ExtenderLines:
-    """Reads the extenders' lines of the last `since_s` seconds that hold one of the needles; never raises. At most
-    three replicas are read, the leader first.
-    """
+    """Reads the lines with a needle of the last `since_s` seconds from at most three extenders; never raises."""
     extenders = sorted(
         (pod for pod in install.pods if extender_of(pod.spec)), key=lambda pod: pod is not install.leader
     )

@@ -182,9 +182,7 @@ def only_own_namespace(namespace: str, error: SourceError) -> Gap:
 
 
 async def pods_named_in(cluster: Cluster, text: str) -> tuple[Subject, ...]:
-    """The cluster's pods that people's or alerts' text names in full. Raises SourceError if pods cannot be read. At
-    most 20 of its words are looked up.
-    """
+    """The pods that a text names in full, by at most 20 of its words. Raises SourceError if pods cannot be read."""
     pods: dict[tuple[str, str], Pod] = {}
     # Pods of controllers have a hyphen in their name, most others one or a digit; plain words of a sentence do not.
     words = dict.fromkeys(match for match in _NAMED.findall(text.lower()) if re.search(r"[-\d]", match[1]))

@@ -1,6 +1,4 @@
-"""What is wrong with HAMi's installation, in the order of what a reader should know first. `status` uses it, and
-through its report the digest, the watcher and the metrics.
-"""
+"""What is wrong with HAMi's installation, most important first: for `status`, the digest, the watcher and metrics."""
 
 from collections.abc import Iterator
 

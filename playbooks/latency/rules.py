@@ -39,8 +39,8 @@ _PULLS = ("Pulling", "Pulled", "Failed", "BackOff", "FailedMount", "FailedCreate
 
 
 class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
-    """The new pods with their moments, and the schedulers' logs. `since`: how far back, as typed. `events` are those of
-    the pod that was slowest to start, if it was slow on its node.
+    """The new pods with their moments, and the schedulers' logs; `since` is how far back, as typed. `events` are those
+    of the pod that was slowest to start, if it was slow on its node.
     """
 
     latency: LatencySeen

@@ -1,6 +1,4 @@
-"""`nodes`: are the nodes as HAMi needs them: registered, answering, unlocked, all GPUs healthy and offered by
-kubelet?
-"""
+"""`nodes`: are the nodes as HAMi needs them: registered, answering, unlocked, all GPUs healthy and offered?"""
 
 import asyncio
 from collections import Counter

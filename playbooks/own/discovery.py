@@ -120,9 +120,7 @@ _imports: dict[tuple[str, int], Future[Any]] = {}
 
 
 def playbook(verb: str) -> Playbook:
-    """The playbook of a verb that `own` found, imported again if its file has changed. Raises OwnPlaybookError if it
-    cannot be imported or is none.
-    """
+    """The playbook of a verb of `own`, imported again if its file changed. Raises OwnPlaybookError if that fails."""
     try:
         changed_at = Path(own().sources[verb].file).stat().st_mtime_ns
     except OSError:

@@ -1,6 +1,4 @@
-"""What a team's own playbook consists of. An error in one is told with its name, and stops nothing else.
-`playbooks.api` promises `Answer` and `Playbook`.
-"""
+"""What a team's own playbook consists of (`playbooks.api` promises it). An error in one stops nothing else."""
 
 import logging
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence

@@ -81,9 +81,7 @@ class Request(NamedTuple):
 
 
 class PendingScene(NamedTuple):
-    """The pending pods, and the cluster in which they are; None if there is none. `deserted`: the namespace has no pod
-    and no quota at all.
-    """
+    """The pending pods and their cluster (None without any). `deserted`: the namespace has no pod and no quota."""
 
     install: InstallSeen
     waiting: Waiting

@@ -49,9 +49,7 @@ def said_by(node: Node, version: Version | None, resource: str) -> Said | None:
 
 @lru_cache(maxsize=1024)
 def _bearings(keys: tuple[str, ...]) -> list[tuple[str, Names | Literal["text", "alone"]]]:
-    """Annotations that bear on a node's faults, and how: by this vendor's cards in them, by their text, or so that the
-    node has to be looked at by itself.
-    """
+    """Annotations that bear on faults: by a vendor's cards, by their text, or so that the node is looked at alone."""
     found = list[tuple[str, Names | Literal["text", "alone"]]]()
     for key in keys:
         if key in (*LOCK_KEYS, *NODE_KEYS):

@@ -1,6 +1,4 @@
-"""The scene of nodes: their GPUs as HAMi takes them in, what kubelet offers, the device plugins, and what the nodes
-that were read by themselves say.
-"""
+"""The scene of nodes: GPUs as HAMi takes them in, what kubelet offers, device plugins, and what single nodes say."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -65,9 +63,7 @@ class OtherDevice(NamedTuple):
 
 
 class _Sorted(NamedTuple):
-    """The names of the nodes that concern HAMi, the alike ones together; what was worked out of the first of them; and
-    the UUIDs that more than one node registers.
-    """
+    """The nodes that concern HAMi, alike ones together; results of the first of them; UUIDs registered twice."""
 
     alike: list[list[str]]
     kept: dict[str, "NodeScene"]

@@ -1,6 +1,4 @@
-"""The tuning guide's tables, as `guide.toml` has them. Its table of symptoms is shown beside what is seen here, its
-templates of values beside what is deployed.
-"""
+"""The tuning guide's tables (`guide.toml`): symptoms beside what is seen here, templates beside what is deployed."""
 
 import tomllib
 from collections.abc import Collection, Mapping, Sequence

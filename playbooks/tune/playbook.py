@@ -83,9 +83,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, "TuneSc
 
 
 def diagnose(snapshot: Snapshot[Request, "TuneScene | PastDays"]) -> Report:
-    """The report: what should be changed, the worst first; or whether a change between two days helped. Its table also
-    has what should be kept or cannot be told.
-    """
+    """The report: what should be changed, kept or cannot be told, the worst first; or whether a change helped."""
     wanted, scene = snapshot.request, snapshot.scene
     if not isinstance(scene, TuneScene):
         from playbooks.tune.days import compare_days  # noqa: PLC0415  # as above

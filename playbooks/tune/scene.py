@@ -1,6 +1,4 @@
-"""What tuning advice is worked out from, read once for every topic. Nodes that are set up alike are a pool: advice
-about scaling and splitting is given for each.
-"""
+"""What tuning advice is worked out from, read once for every topic. Nodes that are set up alike are a pool."""
 
 import asyncio
 import re

@@ -345,9 +345,7 @@ def _asked(pod: Pod, scene: TuneScene) -> int:
 
 
 def _packed(gpus: Sequence[CardState], shares: Sequence[Share]) -> int:
-    """The most that is free on one GPU with the shares put on as few as possible: the largest first, each on the first
-    GPU that has room. 0 where they do not fit so.
-    """
+    """The most free on one GPU with the shares packed, the largest first; 0 if they do not fit so."""
     room = [[state.card.memory_mib, state.card.cores, state.card.slots] for state in gpus]
     for share in sorted(shares, key=lambda share: -share.memory_mib):
         needs = (share.memory_mib, share.cores, share.slots)
