@@ -327,7 +327,7 @@ class Inbox:
         )
 
     async def show(self, key: str, question: Question, shown: Awaitable[str | Message | None]) -> None:
-        """Shows the awaited answer of a deed, or its error, to the person who asked; None is shown elsewhere."""
+        """Shows the awaited answer of a deed, or its error, to the person who asked; None: it is shown elsewhere."""
         try:
             answer = await shown
         except AccessDenied as error:

@@ -127,7 +127,7 @@ def _calls_of(read: ExtenderLines, now: datetime) -> dict[tuple[str, ...], Sched
 
 
 async def look_at(sources: Sources, turn: asyncio.Lock) -> ClusterFigures:
-    """Reads the cluster's figures, which `pending` and `gpus` give. Raises SourceError if one of them cannot answer.
+    """Reads the cluster's figures from the playbooks `pending` and `gpus`. Raises SourceError if one cannot answer.
     `turn` is held while a processor is busy with it: one cluster at a time, or many would hold up acks.
     """
     began = time.monotonic()

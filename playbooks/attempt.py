@@ -72,7 +72,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
     @property
     def is_repeated(self) -> bool:
-        """Whether the filter refused the pod again and again, over more than one burst of attempts."""
+        """Whether HAMi's filter refused the pod again and again, over more than one burst of attempts."""
         if self.stage != "filter" or self.at is None or self.since is None:
             return False
         lasts = self.at - self.since
@@ -80,17 +80,17 @@ class Attempt(msgspec.Struct, frozen=True):
 
     @property
     def by_hami(self) -> Sequence[NodesReason]:
-        """HAMi's reasons in the newest statement."""
+        """HAMi's reasons in the schedulers' newest statement about the pod."""
         return self.unschedulable.by_hami if self.unschedulable else ()
 
     @property
     def by_kubernetes(self) -> Sequence[NodesReason]:
-        """kube-scheduler's own reasons in the newest statement."""
+        """kube-scheduler's own reasons in the schedulers' newest statement about the pod."""
         return self.unschedulable.by_kubernetes if self.unschedulable else ()
 
     @property
     def codes(self) -> set[str]:
-        """HAMi's reason codes about GPUs in the newest statement."""
+        """HAMi's reason codes about GPUs in the schedulers' newest statement about the pod."""
         return {card.code for reason in self.by_hami for card in reason.cards}
 
     @property

@@ -19,7 +19,7 @@ from bot.report import Evidence
 
 
 class PodSays(Evidence, frozen=True):
-    """A quote of a pod's own state, not of a name or amount: pods that say something else have another cause."""
+    """A quote of a pod's own state: pods with other such quotes have other causes, unlike with names or amounts."""
 
 
 class PodAsks(Evidence, frozen=True):

@@ -96,7 +96,7 @@ class Approving:
         return self._deps.say("card.made")
 
     async def refuse(self, who: Person, key: str, digest: str) -> str:
-        """Refuses a pending change, also for the person who asked for it; returns the text for the person."""
+        """Refuses a pending change; whoever asked for it may do so, too. Returns the text for the person."""
         async with self._guard.refusals(who, "refuse", "", {"id": key}):
             approval, _ = await self._waiting(key, digest)
             await self._guard.allowed(who, "refuse", requester=approval.requester)

@@ -42,7 +42,7 @@ class ChangeDraft(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 def draft_of(plan: Plan, cluster: str, now: float, thread_ts: str = "") -> ChangeDraft:
-    """Makes the draft of a plan shown at `now` (unix seconds), without who confirms it and how it is written."""
+    """Makes the draft of a plan shown at `now` (unix seconds); who confirms it, and how it is written, comes later."""
     request = msgspec.structs.replace(plan.wanted, by="", means="patch")
     return ChangeDraft(plan.record.id, cluster, request, seal(plan), now, thread_ts)
 

@@ -59,7 +59,7 @@ class ChangeMaker:
         return writable
 
     async def on_time(self, writable: WritableCluster) -> None:
-        """Asks the API server for its time. Raises NotNow if this bot's clock is too wrong to raise anything."""
+        """Asks the API server for its time. Raises NotNow if this bot's clock is too wrong to make changes."""
         if refusal := await writable.changer.wrong_clock():
             raise NotNow(refusal.why, hint=refusal.hint)
 
@@ -108,8 +108,8 @@ class ChangeMaker:
     async def resume(self, writable: WritableCluster, change_id: str) -> str:
         """Completes a change that an earlier process began, and returns its state; empty if it was not begun.
 
-        A change on the object is begun again: its level may not be set in every running process yet. A change that was
-        planned and is not on the object was never made: the store and its card say so. Raises ChangeFailed,
+        A change in the Deployment is begun again: its level may not be set in every running process yet. One that was
+        planned and is not in the Deployment was never made: the store and its card say so. Raises ChangeFailed,
         SourceError.
         """
         rows = self._deps.store.changes(writable.cluster)

@@ -91,7 +91,7 @@ class ChangeJournal:
         return await rows.opened()
 
     async def show(self, card: ChangeCard, *, elsewhere: bool = False) -> None:
-        """Posts the card, or edits the posted one; `elsewhere` looks in Slack for a card that another store posted."""
+        """Posts the card of a change, or edits it; `elsewhere`: looks in Slack for a card that another store posted."""
         record = card.record
         if not (channel := record.channel or self._channel):
             return

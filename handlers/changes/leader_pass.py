@@ -109,7 +109,7 @@ class Leadership:
 
     @property
     def wrong_clock(self) -> str:
-        """Why this process raises nothing: its clock is too far off the API server's; empty if it is not."""
+        """Why this process makes no changes: its clock is too far off the API server's; empty if it is not."""
         why = skewed(self.writable.changer.skew_s()) if self.writable else None
         return f"{in_english(why)}: nothing is raised from here; set this machine's clock (NTP)" if why else ""
 

@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 
 async def why_to_end(open_sources: Callable[[], AbstractAsyncContextManager[Sources]], record: Record) -> str:
-    """Why to end the change before its deadline (for `bot.changes.reconciler.Endings`); empty if no log can be read."""
+    """Why to end the change before its deadline (see `bot.changes.reconciler.Endings`); empty: no reason, or no log."""
     if not record.kind.is_log_level:
         return ""
     try:

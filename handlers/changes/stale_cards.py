@@ -113,10 +113,10 @@ class Storeless:
         self._say = say
         self._told: set[str] = set()
         self.told_in: set[str] = set()
-        """The channels where this process told it, or found that another process had."""
+        """The channels where the missing store was reported, by this process or by another."""
 
     async def tell(self, gateway: Gateway, writable: WritableCluster, namespace: str, why: BotError) -> None:
-        """Posts the message in each channel that a record in `namespace` (empty: all) names; a later call retries."""
+        """Reports the missing store once in each channel that a record in `namespace` (empty: all) names."""
         try:
             for place in await writable.writer.annotated(KEY, namespace):
                 record = read_record(annotation(await writable.writer.deployment(*place)) or "")

@@ -52,8 +52,11 @@ Run = Literal["doctor", "monitor", "self-test"]
 
 
 class Check(NamedTuple):
-    """A check of one thing that the bot needs: `look` finds links at a place of the type `reads`, in these `runs`. If
-    the check itself raises an error, the link has the state `unasked`; with `ends`, no further check looks there then.
+    """A check of one thing that the bot needs. `look` finds links at a place: the settings, Slack, the store or a
+    cluster.
+
+    `reads` is the type of that place, `runs` are who makes the check. If the check itself raises an error, the link has
+    the state `unasked`; with `ends`, no further check looks there then.
     """
 
     name: str
@@ -65,8 +68,8 @@ class Check(NamedTuple):
 
 
 async def find_links(run: Run, place: object, *names: str) -> list[Link]:
-    """The links that a run's checks (with `names`, only these) find at the place, in the order of `CHECKS`. Never
-    raises: if something cannot be asked, the link is broken.
+    """The links that a run's checks (with `names`, only these) find at a place, such as a cluster, in the order of
+    `CHECKS`. Never raises: if something cannot be asked, the link is broken.
     """
     of_run = (check for check in CHECKS if run in check.runs and check.reads is type(place))
     asked = [check for check in of_run if not names or check.name in names]

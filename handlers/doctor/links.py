@@ -33,7 +33,7 @@ class Link(NamedTuple):
 
 
 def broken(name: str, error: BotError, about: str = "", state: State = "failed") -> Link:
-    """A link whose check ended with this error."""
+    """Makes the link for a check that ended with this error."""
     return Link(name, state, error.message, error.hint, about, error)
 
 

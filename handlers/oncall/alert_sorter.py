@@ -75,7 +75,9 @@ class AlertSorter:
         return [*turns, (limit.gathered, rest)] if rest else turns
 
     async def open_cause(self, row: IncidentRow, named: str) -> bool:
-        """Gives gathered alerts of one name (`named`: its `digest_of`) a thread; False without any. Raises BotError."""
+        """Opens a thread for those alerts of one name that another thread gathers; False if it has none. `named` is the
+        `digest_of` the name. Raises BotError.
+        """
         counts = (await self._deps.store.alerts.counts([row.id]))[row.id]
         name = next((name for name, _, _ in counts.by_name if digest_of(name) == named), "")
         some = await self._deps.store.alerts.firing(incident=row.id, name=name)

@@ -267,7 +267,7 @@ def needs_rota(
 
 
 def last_resort_message(row: IncidentRow, news: News, link: str) -> tuple[str, Draft] | None:
-    """Where to tell a last resort outside the thread, and what; None for a group, and for the thread's own channel."""
+    """Whom to tell as an incident's last resort, and what; None for a user group, or the thread's own channel."""
     if news.turn != "last-resort" or news.detail.startswith("S") or news.detail == row.channel:
         return None
     return news.detail, render_last_resort(row.id, row.cause.text, link)

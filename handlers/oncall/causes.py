@@ -253,7 +253,7 @@ async def answer(sources: Sources, verb: str, subject: str = "") -> Report:
 
 
 def is_about_all(verb: str, subject: str) -> bool:
-    """Whether the question is about the whole cluster, so that its subject is only a name for people."""
+    """Whether the question is about the whole cluster, so that its subject is only shown to people."""
     return verb == "status" or (verb == "nodes" and "/" in subject)
 
 

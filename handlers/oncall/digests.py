@@ -110,7 +110,7 @@ class Digests:
         await clock.repeat(TICK_S, "digests", self.look)
 
     async def look(self) -> None:
-        """Posts digests that are due; marks those that were missed for good."""
+        """Posts digests that are due; for those that were missed for good it posts a note that says so."""
         if self._given is not None:
             await self._rows.keep_given(self._given)
             self._given = None  # once for each process

@@ -43,7 +43,7 @@ from handlers.oncall.causes import answer, is_about_all
 from playbooks.playbook import Sources
 
 DEBOUNCE_S = 45.0
-"""Seconds between two edits of a head in which nothing but counts changed."""
+"""Seconds between two edits of an incident's first message (head) in which nothing but counts changed."""
 NOT_POSTED_S = 120.0
 """Seconds after which a head is put into the outbox again: if it still waits there, nothing changes; if it was given up
 because the bot was no member of the channel, it is tried again.
@@ -63,7 +63,7 @@ class IncidentThreads:
     async def keep(
         self, row: IncidentRow, terms: IncidentTimes, counts: Counts, seen: Nodes, untold: Sequence[IncidentEvent]
     ) -> None:
-        """Lets time pass for the incident and updates its thread; `seen` nodes may end its mute. Raises BotError."""
+        """Does what is due for the incident, and updates its thread; `seen` nodes may end its mute. Raises BotError."""
         now = self._deps.now()
         incident = row.incident
         extent = extent_of(row, counts)
@@ -143,7 +143,7 @@ class IncidentThreads:
 
 
 def head_of(row: IncidentRow, counts: Counts) -> Head:
-    """The content of the incident's head."""
+    """The content of the head, which is the first message of an incident's thread."""
     return Head(row.id, row.cluster, row.cause, row.incident, counts, row.created_at)
 
 
@@ -220,7 +220,7 @@ class EvidenceRequest(NamedTuple):
 
 
 async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bounds = _BOUNDS) -> Message:
-    """The answer with its files. Raises nothing: the message says what could not be found out, or not be recorded."""
+    """The answer to the question in `asked`, with its files. Raises nothing: the message says what is missing."""
     say = deps.say
     try:
         async with asyncio.timeout(ANSWERED_S), deps.open_sources(cluster) as sources:

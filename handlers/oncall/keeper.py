@@ -1,4 +1,4 @@
-"""Looks after incidents without people: sorts alerts by cause, lets time pass, keeps threads up to date.
+"""Looks after incidents without people: sorts alerts by cause, does what is due, keeps threads up to date.
 
 Every step can be repeated: its result stands in the store before it is told, and each message has a key in the outbox.
 If it is killed anywhere, or two replicas do it at once, the result is the same.

@@ -127,7 +127,7 @@ class TriageService:
         return self._deps.say("triage.reminding", time=f"{due:%Y-%m-%d %H:%M} ({zone or 'UTC'})")
 
     async def open_cause(self, who: Person, row: IncidentRow, named: str, *, is_again: bool = False) -> str:
-        """Gives gathered alerts a thread of their cause (see `AlertSorter`); returns the text for the person."""
+        """Opens a thread for alerts that another one gathers (`AlertSorter.open_cause`); returns the person's text."""
         await self._check(who, row, "open")
         if not await self._keeper.sorter.open_cause(row, named) and not is_again:
             raise Refused(self._deps.say("triage.storm-gone"))

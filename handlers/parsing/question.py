@@ -102,7 +102,7 @@ class HeardWords(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """The words, normalised unless a button has them, and still escaped."""
+        """The words, still escaped as Slack delivers them; normalised, unless they are a button's."""
         return self.question.words
 
     @property

@@ -81,7 +81,7 @@ SUBJECT_OF: Mapping[str, Kind] = {
     "quota": "namespace",
     "pending": "namespace",
 }
-"""The kind of subject that a verb may have."""
+"""The kind of object that a verb may be about: a pod, a node or a namespace."""
 _LANGUAGE = re.compile(r"--lang[=\s]+(\w+)")
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _READING = ("help", "fit", "digest", "watch", "unwatch")

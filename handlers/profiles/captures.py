@@ -93,7 +93,7 @@ class Captures(Generic[T]):
 
 
 AT_ONCE = 2
-"""How many profiles are taken at the same time, and how many questions about kept ones are answered."""
+"""How many profiles are taken at a time, and, apart from them, how many questions about kept profiles are answered."""
 PATIENCE_S = 60.0
 """Seconds that a request waits until another has been answered."""
 

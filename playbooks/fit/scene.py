@@ -132,7 +132,7 @@ def is_share(scene: AskedScene, effect: Effect) -> bool:
 
 
 def amounts(figures: Mapping[int, list[str]], form: str = ",") -> Prose:
-    """The range of the keys, `7,680 to 40,960`, in the format `form`; `?` if no GPU that the pod may have is seen."""
+    """The range of the amounts (the keys), `7,680 to 40,960`, in the format `form`; `?` if there are none."""
     ends = [f"{amount:{form}}" for amount in sorted({min(figures), max(figures)})] if figures else ["?"]
     return ends[0] if len(ends) == 1 else Text("fit.range", least=ends[0], most=ends[1])
 

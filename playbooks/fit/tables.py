@@ -28,7 +28,7 @@ class ReasonRow(NamedTuple):
 
 
 class FitNodeRow(NamedTuple):
-    """A row for a pod on one node. `reason` is HAMi's own text, as its extender logs it."""
+    """A row for whether a pod fits on one node. `reason` is HAMi's own text, as its extender logs it."""
 
     pod: str
     node: str

@@ -325,7 +325,7 @@ async def gather_plugins(cluster: Cluster, node: str = "", vendor: Vendor = FIRS
 async def gather_plugins_beside(
     cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig, node: str
 ) -> Mapping[str, Read]:
-    """Reads the pods of other vendors' device plugins, for devices that a node was given and if labels are known."""
+    """Reads the pods of other vendors' device plugins, if nodes have the vendor's devices and the label is known."""
     found = {device.vendor.names.word: device.vendor for node in nodes for device in given_beside(node, config)}
     vendors = [vendor for vendor in found.values() if vendor.plugin_labels]
     read = await asyncio.gather(*(gather_plugins(cluster, node, vendor) for vendor in vendors))

@@ -28,7 +28,9 @@ from playbooks.gather.scheduling import InstallSeen
 
 
 class NodesInQuestion(NamedTuple):
-    """What was read of the nodes in question, by name. `sets`: read if one has no device plugin, or none has GPUs."""
+    """What was read of nodes that seem to hand out too few GPUs, by name. `sets`: the device plugin's DaemonSets, read
+    if one of the nodes has no device plugin, or none has GPUs.
+    """
 
     sides: Mapping[str, NodeSide]
     sets: PluginSets | None = None

@@ -325,7 +325,7 @@ class Components(msgspec.Struct, frozen=True):
 
 
 async def gather_components(cluster: Cluster, install: Install, log: ExtenderLines) -> Components:
-    """Reads all parts but the scheduler; a part that cannot be read is a gap. `log` has the lines of NEEDLES."""
+    """Reads all of HAMi but the scheduler; an unread part is a gap. `log` has the extender's lines with NEEDLES."""
     plugin = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
     plugins, plugin_pods, nodes, maps, slices = await asyncio.gather(
         seen("daemon sets", cluster.list(DAEMON_SETS, labels=plugin)),

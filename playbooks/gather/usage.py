@@ -28,7 +28,7 @@ _PLUGINS = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
 WINDOW_DAYS = 7
 WINDOW_HOURS = 24 * WINDOW_DAYS
 COVERED = 0.9
-"""The part of the window's hours at which a series has to have samples."""
+"""The least part of a time window's hours for which a Prometheus series has to have samples."""
 PROMETHEUS_WITHIN_S = 60.0
 """Seconds for all queries to Prometheus together."""
 LOW_USE, HIGH_USE = 0.3, 0.9
@@ -116,7 +116,7 @@ async def or_measured(asked: UsageSeen | Gap | None, sources: Sources, first: Co
 
 
 async def in_time(reading: Awaitable[T], within_s: float, late: Text, hint: Prose = "") -> T | Gap:
-    """What Prometheus answers, or the gap if it fails or takes longer than `within_s` seconds."""
+    """The result of `reading`, which asks Prometheus; a gap if that fails or takes longer than `within_s` seconds."""
     try:
         async with asyncio.timeout(within_s):
             return await reading

@@ -35,7 +35,7 @@ FAILED_CALL = f'failed calling webhook "{WEBHOOK_NAME}"'
 """The API server's words if failurePolicy Fail refuses a pod because HAMi's webhook does not answer."""
 
 API_NAMESPACE, API_CONTAINER = "kube-system", "kube-apiserver"
-"""Where kubeadm runs the API server: in a static pod on each control plane node, named after the node."""
+"""The namespace and container where kubeadm runs the API server: a static pod for each control plane node."""
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 _MOST_API_SERVERS = 3
 _LOG_BYTES = 2 * 1024 * 1024

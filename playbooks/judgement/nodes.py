@@ -47,8 +47,8 @@ _TELLING = (
 
 
 class NodesJudgement(NamedTuple):
-    """The findings about nodes, the worst first, and which nodes are healthy. `concerned` is the number of nodes that
-    have GPUs or should have some; then come the names of the healthy ones among them, and those nodes' number of GPUs.
+    """The findings about nodes, the worst first. `concerned` is the number of nodes that have GPUs or should have some.
+    `well` are the names of the healthy ones among them, `cards` is the number of GPUs of those.
     """
 
     findings: list[Finding]

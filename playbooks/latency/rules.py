@@ -263,7 +263,7 @@ _SHOWN_BY: Mapping[str, tuple[Moment, ...]] = {KUBE_SCHEDULER_CONTAINER: MOMENTS
 
 
 def unseen_moments(seen: LatencySeen) -> Iterator[Gap]:
-    """A gap for each container whose logs do not show a moment of any pod, unless a gap of the log says why."""
+    """A gap for each container whose logs show no pod's moment of some kind, unless a gap of the log says why."""
     for container in _SHOWN_BY:
         missing = _missing(container, seen)
         if missing and (why := _why(container, missing, seen)):

@@ -34,7 +34,7 @@ _MOST = 10
 
 
 class RefusalRow(NamedTuple):
-    """A row for a reason, with the pods and nodes that it was given for and the newest time."""
+    """A row for a reason why HAMi refused pods, with these pods, the nodes and the newest time."""
 
     reason: Prose
     pods: int

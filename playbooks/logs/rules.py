@@ -124,13 +124,13 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
 
 @rule("scheduler-panic")
 def panicked(scene: LogsScene) -> list[Finding]:
-    """The finding that the newest run has no result, and that HAMi's scheduler panicked as it began."""
+    """The finding that the pod's newest filter run has no result, and that HAMi's scheduler panicked as it began."""
     return panicked_in(scene.logged.runs, scene.panics, scene.steps)
 
 
 @rule("placed", "no-device-request", "node-lock-malformed", "binding-failed", "blocked-after-filter", *_OF_HAMI)
 def newest_run(scene: LogsScene) -> list[Finding]:
-    """The finding of what the newest run says of the nodes, its main reason first; none without a run."""
+    """The finding of what the pod's newest filter run says of the nodes, its main reason first; none without a run."""
     if not scene.logged.runs:
         return []
     run = scene.logged.runs[-1]

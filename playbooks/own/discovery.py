@@ -74,7 +74,7 @@ def use(folder: Callable[[], Path | None]) -> None:
 
 @cache
 def own() -> Own:
-    """The playbooks in the folder and in installed packages, looked for only once."""
+    """A team's own playbooks, in the folder and in installed packages; looked for only once."""
     folder = _folder()
     sources, left_out = dict[str, OwnSource](), list[LeftOut]()
     if folder is not None and not folder.is_dir():

@@ -1,4 +1,4 @@
-"""The rows of `pending`."""
+"""The rows of the tables of `pending`, the question about pods that wait for GPUs."""
 
 from datetime import datetime
 from typing import NamedTuple

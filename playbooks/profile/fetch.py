@@ -168,7 +168,7 @@ class AlreadyProfiling(SourceError):  # noqa: N818  # what the person is told
 
 
 def content_of(wanted: PodGet, answer: PodAnswer) -> bytes | NotServed:
-    """The profile's bytes, or that none is served. Raises SourceError with what came instead and what to do."""
+    """The profile's bytes from a server's answer, or that it serves none. Raises SourceError for any other answer."""
     if answer.cut:
         text = Text("error-profile.answer-is-longer", wanted=wanted, limit=f"{wanted.limit_bytes / 2**20:.0f}")
         raise SourceError(text, hint=Text("error-profile.ask-for-shorter-time-raise"))

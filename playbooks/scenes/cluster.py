@@ -139,7 +139,7 @@ class ClusterScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def runs(self) -> int:
-        """How often the filter ran on a node with the stock of these views, for this question and earlier ones."""
+        """How often HAMi's filter was run on a node for these views, for this question and earlier ones."""
         return sum(view.runs for view in self.views)
 
     def _stock(self, of: Terms) -> Stock:
@@ -179,7 +179,7 @@ class ClusterScene(OfInstall, frozen=True, dict=True, eq=False):
 
 
 class OfCluster(Remembering, frozen=True, dict=True, eq=False):
-    """A scene of something that is looked at in its cluster."""
+    """A scene of something in a cluster, which has that cluster's scene."""
 
     cluster: ClusterScene
 

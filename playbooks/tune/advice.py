@@ -83,7 +83,7 @@ class Advice(NamedTuple):
 
 
 class AdviceRule(Rule[TuneScene]):
-    """A rule whose advice is also in the table, with values to be kept and what cannot be told."""
+    """A rule that gives advice: findings, and rows of the table also for values to keep, or that cannot be judged."""
 
     def __init__(self, advise: Callable[[TuneScene], Iterable[Advice]]) -> None:
         super().__init__(self._findings, ("tuning-advice",), ())
@@ -140,7 +140,7 @@ class Deployed(NamedTuple):
 
 
 def flag(scene: TuneScene, name: str) -> Deployed:
-    """The value of a flag of the extender. If it is not set, the evidence is the whole command line."""
+    """The value of a flag of HAMi's extender. If it is not set, the evidence is the whole command line."""
     found = _extender(scene)
     if found is None:
         return Deployed()
@@ -172,7 +172,7 @@ def _as_json(words: list[str]) -> str:
 
 
 def environment(scene: TuneScene, name: str) -> str:
-    """The value of an environment variable of the extender; empty if it is not set."""
+    """The value of an environment variable of HAMi's extender; empty if it is not set."""
     found = _extender(scene)
     container = extender_of(found[0]) if found else None
     variables = (container.env or ()) if container else ()
@@ -234,7 +234,7 @@ def node_count(scene: TuneScene) -> tuple[Evidence, ...]:
 
 
 def of_peak(held: MeasuredHolding, peak: Peak, scene: TuneScene) -> Evidence:
-    """Quotes the most that a container of the pod used within the window."""
+    """Quotes the most GPU memory that a container of the pod used within the window."""
     at = format_time(scene.taken_at)
     return Evidence("metrics", f"Pod {held.name}", at, peak.used.line, f"PromQL: {peak.query}")
 

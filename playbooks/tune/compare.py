@@ -42,7 +42,7 @@ _SHARE = 0.1
 
 
 def compare_times(before: Sequence[float], after: Sequence[float], resolution_s: float) -> Difference:
-    """Whether times (seconds, of pods before and after) differ by more than chance; less is better."""
+    """Whether times (seconds, of pods before and after) differ by more than chance, and medians by `resolution_s`."""
     if min(len(before), len(after)) < LEAST:
         return "not enough data"
     old, new = statistics.median(before), statistics.median(after)
@@ -215,7 +215,7 @@ _VERDICTS = {
 
 
 class ChangeRow(NamedTuple):
-    """A row for a setting, a version or a count that differs."""
+    """A row for a setting, a version or a count that differs between the two sides."""
 
     setting: Prose
     before: Prose
@@ -223,7 +223,7 @@ class ChangeRow(NamedTuple):
 
 
 class MeasuredRow(NamedTuple):
-    """A row for a measured figure; the medians of stages in seconds, with their number of pods."""
+    """A row for a figure measured before and after; the medians of stages in seconds, with their number of pods."""
 
     figure: str
     pods_before: int
@@ -318,7 +318,7 @@ def _value(settings: Mapping[str, str], name: str) -> Prose:
 
 
 def changed_flags(changes: Iterable[ChangeRow]) -> list[str]:
-    """The flags of HAMi's extender that differ."""
+    """The flags of HAMi's extender among the settings that differ."""
     return [row.setting[2:] for row in changes if isinstance(row.setting, str) and row.setting.startswith("--")]
 
 
@@ -332,7 +332,7 @@ def _figures(before: ComparedSide, after: ComparedSide) -> list[MeasuredRow]:
 
 
 def figures_of_stages(before: Sequence[Life], after: Sequence[Life]) -> list[MeasuredRow]:
-    """The medians of each stage that both have, the whole time first."""
+    """The medians of each scheduling stage that both sides have, the whole time first."""
     stages = {stage.name: stage for stage in measure(settled(before))}
     rows: list[MeasuredRow] = []
     for new in measure(settled(after)):

@@ -226,7 +226,7 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def peaks(self) -> dict[tuple[str, str, str], tuple[Peak, ...]]:
-        """The most that each container used within the window, by namespace, pod and GPU."""
+        """The most memory that each container used within the window, by namespace, pod and GPU."""
         found: dict[tuple[str, str, str], tuple[Peak, ...]] = {}
         for peak in sorted(self.usage.peaks, key=lambda peak: peak.used.value):
             of = peak.of.namespace, peak.of.pod, peak.of.uuid

@@ -53,7 +53,7 @@ from playbooks.tune.guide import splits_for
 from playbooks.tune.scene import Pool, TuneScene
 
 FULL = 0.95
-"""The part of a GPU's own memory from which in use it counts as full."""
+"""A GPU counts as full if at least this part of its own memory is in use."""
 SAFE = 0.9
 _LEAST, _MOST = 1.2, 2.0
 """The guide's range of over-commit."""
@@ -71,7 +71,7 @@ _CLAIMS: Mapping[Direction, str] = {
 
 @AdviceRule
 def memory_scaling(scene: TuneScene) -> list[Advice]:
-    """Advice on each pool's memory scaling: more memory may be promised than it has, or too much is."""
+    """Advice on each pool's memory scaling: whether more memory may be promised than it has, or too much is."""
     return [advice for pool in scene.pools for advice in _scaling(pool, scene)]
 
 
