@@ -107,7 +107,7 @@ NO_STORE = ":no-store"
 
 
 class Storeless:
-    """Tells once for each open change that the store cannot be opened, also if another process has told it."""
+    """Tells once for each open change, over all processes, that the store cannot be opened."""
 
     def __init__(self, say: Texts) -> None:
         self._say = say

@@ -167,8 +167,8 @@ def unread(process: SchedulerProcess) -> list[Gap]:
 
 
 async def with_ended(cluster: Cluster, process: SchedulerProcess) -> SchedulerProcess:
-    """Adds the times at which finished pods ended, unless the process's metrics were read. Their shares are free, even
-    if the log does not reach back that far.
+    """Adds to the process the times at which finished pods ended, unless its metrics were read. Their shares are free,
+    even if the log does not reach back that far.
     """
     if process.scheduler is None or isinstance(process.counted, SchedulerCounts):
         return process
@@ -187,8 +187,8 @@ async def with_ended(cluster: Cluster, process: SchedulerProcess) -> SchedulerPr
 
 
 async def with_ghosts(sources: Sources, process: SchedulerProcess, pods: Sequence[Holder] | Gap) -> SchedulerProcess:
-    """Adds the pods that the process counts and none of `pods` accounts for, each looked up by its name. Pods that it
-    no longer counts after the look-up are left out: they ended meanwhile.
+    """Adds to the process the pods that it counts and none of `pods` accounts for, each looked up by its name. Pods
+    that it no longer counts after the look-up are left out: they ended meanwhile.
     """
     if isinstance(pods, Gap) or not isinstance(process.counted, SchedulerCounts):
         return process
