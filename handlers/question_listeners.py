@@ -69,6 +69,7 @@ class _Window:
         await self._answer(by_command(body, self._inbox.deps.now()))
 
     async def mention(self, event: dict[str, Any]) -> None:
+        """Takes a mention, which bolt has acked before, as every event."""
         await self._heard(event, is_mention=True)
 
     async def message(self, event: dict[str, Any]) -> None:
@@ -135,6 +136,7 @@ class _Window:
         self._inbox.ask(body["trigger_id"], msgspec.structs.replace(question, about=said_in(message) or " "))
 
     async def _open(self, taken: AcceptedDeed[Nothing]) -> None:
+        """Opens the form; the deed's key is the trigger."""
         deps, text = self._inbox.deps, blocks.text_input(_INPUT, multiline=True)
         view = blocks.modal(
             Text("desk.fit-title"),

@@ -152,6 +152,7 @@ class Watches:
         await self._tell(watch, mark, message)
 
     async def _tell(self, watch: PodWatch, mark: Mark, message: Message) -> None:
+        """Tells it once, however often it is tried."""
         await self._deps.outbox.put(f"{mark.name}:{mark.at:.0f}", watch.user, message, asker=watch.user)
         await self._marks.drop(mark.name)
 

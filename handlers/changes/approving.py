@@ -157,6 +157,7 @@ class Approving:
                 self._told_again.add(approval.id)
 
     async def _tell_no(self, writable: WritableCluster, approval: Approval) -> None:
+        """Tells that it was refused or is void; told again it is the same."""
         record, by = pending_of(approval).record, approval.decided_by
         await writable.journal.show_waiting(approval, record, approval.state, by="" if by == ITSELF else by)
 

@@ -19,7 +19,7 @@ from handlers.deps import Deps
 
 ITSELF = "hami-bot"
 LATE_MINUTES = (2, 10)
-"""Minutes after a deadline when the bot reports a revert that fails; then hourly. The second report calls approvers."""
+"""Minutes after a deadline when the bot reports a failed revert; then hourly. From the second on it calls approvers."""
 _MOVES = frozenset({"extended", "retimed"})
 _BEGINS = frozenset({"raised", "effective", "stuck", "never-raised"})
 

@@ -241,6 +241,7 @@ async def _takes_writes(place: Kept) -> list[Link]:
 
 
 async def _blind(place: Kept) -> list[Link]:
+    """Tells what the running bot found out about itself, with the credentials that it has."""
     marks = await blind_marks(place.marks)
     seen = {name: Text("doctor.blind", minutes=_minutes_since(mark.at), why=mark.text) for name, mark in marks.items()}
     return [Link("self-test", "failed", text, Text("doctor.blind-fix"), name) for name, text in seen.items()]

@@ -212,6 +212,7 @@ class _OncallWindow:
         await self._about(taken, deed, lambda who, row: self._triage.act(who, row, IncidentDeed(deed), taken))
 
     async def _open(self, taken: AcceptedDeed[_HeadPress]) -> None:
+        """Opens a form; the deed's key is the trigger."""
         press, channel = taken.details, taken.asked.channel
         deed: Any = press.deed
         who = Person(taken.asked.user, channel)
@@ -286,6 +287,7 @@ class _OncallWindow:
         await self._inbox.do(body["trigger_id"], self._to_open_digest, question, place)
 
     async def _open_digest(self, taken: AcceptedDeed[DigestPlace]) -> None:
+        """Opens a form; the deed's key is the trigger."""
         view = digest_form(taken.details, await self._digests.zone_of(taken.asked.user))
         await self._inbox.deps.gateway.open_view(taken.key, blocks.in_words(view, self._say))
 

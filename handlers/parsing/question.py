@@ -327,6 +327,7 @@ _END_OR_SPACE = f"{_END}{string.whitespace}"
 LONGEST = 2000
 """The longest question in characters, once normalised. Text beyond them is left as it is: it is not read."""
 _MOST_BEFORE = 8
+"""How many words of options before a verb are looked through."""
 
 def normalise(text: str) -> str:
     """The text of a question, as Slack delivers it, in the one form that the bot reads; normalising twice changes

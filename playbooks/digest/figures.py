@@ -135,6 +135,7 @@ def _restarts(area: str, pods: Sequence[Pod] | Gap) -> dict[str, str]:
 
 
 _READ = {"pending": _pending, "nodes": _nodes, "status": _status, "quota": _quota, "gpus": _gpus}
+"""How the figures of each question are read, in the order in which the digest tells what changed."""
 _AREAS = {
     "pending": ("pending",),
     "nodes": ("node-faults", "faulty-nodes", "locks", "locked-nodes"),

@@ -29,7 +29,7 @@ class AskedScene(PodScene, frozen=True, dict=True, eq=False, kw_only=True):
 
     `name` is what the answer calls the pod, `written` the pod as the manifest has it, `card_words` the words that it
     was asked for in, if any, and `refused` says who would not let it be created. `unread` are gaps despite which the
-    pod is judged, as if there were nothing that could not be read.
+    pod is judged, as if what could not be read did not exist.
     """
 
     name: str

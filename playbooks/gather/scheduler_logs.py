@@ -122,7 +122,7 @@ async def gather_extender_lines(
     limit_bytes: int = 32 * 1024 * 1024,
     since_s: int = 600,
 ) -> ExtenderLines:
-    """Reads the lines with a needle of the last `since_s` seconds from at most three extenders; never raises."""
+    """Reads the last `since_s` seconds' lines with a needle from three extenders, the leader first; never raises."""
     extenders = sorted(
         (pod for pod in install.pods if extender_of(pod.spec)), key=lambda pod: pod is not install.leader
     )

@@ -143,7 +143,6 @@ def _registered(node: NodeScene) -> Evidence:
 
 
 def _nothing_there(scene: NodesScene) -> Finding:
-    """No such node, a node without cards, or no cards at all."""
     if not scene.wanted:
         return finding("not-found", Text("gpus.no-cards"), "confirmed", (), (), severity="warning")
     if scene.wanted in scene.names:

@@ -225,7 +225,6 @@ def _kubernetes(seen: NodeScene) -> tuple[str, ...]:
 
 
 def _slots(node: NodeScene) -> str:
-    """What is registered, and what kubelet offers where that is another number."""
     if not node.expects_gpus:
         return ""
     registered = node.slots[0]

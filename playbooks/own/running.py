@@ -97,7 +97,6 @@ def _report(verb: str, read: _Read, answer: Any) -> Report:
 
 
 def _masked(payload: Any) -> Any:
-    """The same with credentials masked in every text."""
     match payload:
         case str():
             return masked(payload)

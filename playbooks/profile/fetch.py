@@ -154,6 +154,8 @@ _QUOTE = 300
 
 
 class _Status(msgspec.Struct):
+    """How Kubernetes' own programs tell what is wrong."""
+
     message: str = ""
 
 

@@ -135,8 +135,10 @@ def _more_memory(pod: Pod, status: ContainerStatus, scene: TuneScene) -> Advice:
 
 
 _THROTTLED = Client(0, qps=50, burst=100, timeout_s=30)
+"""The guide's row for schedulers that are throttled, whatever the size of the cluster."""
 _FLAGS: tuple[Topic, ...] = ("kube-qps", "kube-burst", "kube-timeout")
 _UNSET = {"kube-qps": 5, "kube-burst": 10}
+"""What client-go takes where the flag is not set."""
 _SHOWN_WAITS = 3
 
 
