@@ -46,6 +46,7 @@ _KUBECTL = click.Command(
 
 _OF_SLACK = frozenset(("oncall", "triage"))
 
+
 class ParsedQuestion(NamedTuple):
     """A question as typed; `options` has the values of options that only Slack or only the shell has."""
 

@@ -329,6 +329,7 @@ LONGEST = 2000
 _MOST_BEFORE = 8
 """How many words of options before a verb are looked through."""
 
+
 def normalise(text: str) -> str:
     """The text of a question, as Slack delivers it, in the one form that the bot reads; normalising twice changes
     nothing.

@@ -1,8 +1,8 @@
 """Questions as people type them: a known name anywhere in the message, and the phrases of `phrases.toml`.
 
-`can someone check ml/trainer-0?` is `why ml/trainer-0`, `谁在用 gpu-1` is `gpus gpu-1`. A missing name is the one that the
-thread is about. Reading is deterministic, and never gives a command that changes the cluster. A message that is not
-understood becomes at most three commands to choose from.
+`can someone check ml/trainer-0?` is `why ml/trainer-0`, `谁在用 gpu-1` is `gpus gpu-1`. A missing name is
+the one that the thread is about. Reading is deterministic, and never gives a command that changes the cluster. A
+message that is not understood becomes at most three commands to choose from.
 """
 
 import re

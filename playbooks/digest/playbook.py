@@ -43,6 +43,7 @@ _FIRST = 5
 _WORST = 3
 """The number of findings whose owners the digest names."""
 
+
 class Request(NamedTuple):
     """What a digest is asked for. `all`: everything instead of an overview."""
 
