@@ -48,7 +48,7 @@ def rule(
     *codes: Code, reads: Collection[str] = (), ahead_of: Rule[Any] | None = None, after: Rule[Any] | None = None
 ) -> Callable[[Callable[[S], Iterable[Finding]]], Rule[S]]:
     """Declares a function as a rule: the codes that it may give, and the sources (`reads`) that it needs to speak. With
-    `ahead_of` or `after`, a rule of the same module that stands in a table, it speaks next to that one in each stage.
+    `ahead_of` or `after` (a rule of the same module that stands in a table) it speaks directly before or after that.
     """
 
     def declare(tell: Callable[[S], Iterable[Finding]]) -> Rule[S]:

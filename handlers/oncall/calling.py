@@ -34,7 +34,7 @@ from handlers.oncall.words import DEEDS
 from handlers.user_actions import read_deed
 
 PRESSED, SUBMITTED, IN_WORDS = "triage-press", "triage-form", "triage"
-"""The kinds of deeds about an incident: a button, a form, words."""
+"""The names of the kinds of deeds about an incident: a pressed button, a submitted form, typed words."""
 
 PATIENCE_S = 60.0
 """Seconds for which a cluster that cannot be read keeps alerts waiting for their cause."""

@@ -51,7 +51,7 @@ because the bot was no member of the channel, it is tried again.
 
 
 class IncidentThreads:
-    """Keeps threads up to date; calls `wake` when one has something new to tell."""
+    """Keeps the incidents' threads up to date; calls `wake` when one has something new to tell."""
 
     def __init__(self, deps: Deps, terms: IncidentTimes, rota: Rota, wake: Callable[[], None]) -> None:
         self._deps = deps

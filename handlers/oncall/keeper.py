@@ -82,7 +82,7 @@ class Keeper:
             await self.look(0)
 
     async def look(self, patience_s: float | None = None) -> None:
-        """Makes one pass. Waits `patience_s` seconds for clusters (None: for all); the late ones go on answering."""
+        """Makes one pass over open incidents. Waits `patience_s` seconds for clusters, which go on (None: for all)."""
         self._asking = {key: task for key, task in self._asking.items() if not task.done()}
         longest = self._plan.terms.silent_s
         # Alertmanager repeats what fires. Who was not there to hear it concludes nothing from that it was silent.

@@ -76,7 +76,7 @@ async def incidents_kept(
 
 
 def posts_of(given: OncallSettings, take: Take, stopping: Callable[[], bool], hear: Hear) -> dict[str, Handler]:
-    """The HTTP handlers, by path, of alerts with the credentials of the settings, and of what pagers post."""
+    """The HTTP handlers, by path, for alerts (which need the settings' credentials) and for what pagers post."""
     token, password = given.token.get_secret_value(), given.password.get_secret_value()
     alerts = alerts_route(take, stopping, token=token, user=given.user, password=password)
     return {ALERTS_PATH: alerts, **pager_routes(given.paging, hear, stopping)}

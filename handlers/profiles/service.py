@@ -227,7 +227,7 @@ _EXAMPLES = {
 }
 
 Run = Callable[[Callable[[], Message], Sequence[bytes]], Awaitable[Message]]
-"""Computes the message; beside the job it gets the contents of the profiles that the job reads."""
+"""Runs a job that makes a message; besides the job it gets the contents of the profiles that the job reads."""
 
 
 async def study(words: Sequence[str], rows: ProfileRows, now: float, say: Texts, run: Run) -> Message:

@@ -191,7 +191,7 @@ class FindingOrigin(NamedTuple):
 
 
 def owners_of(about: FindingOrigin, reports: Mapping[str, Report], parts: Mapping[str, Any]) -> list[tuple[Owner, int]]:
-    """The owners of the pods that a finding is about (pending, or on its nodes), each with its number; most first."""
+    """The owners of the pods that a finding is about (pending, or on its nodes), with how many each; most first."""
     match about.verb:
         case "pending":
             found = map(owner_of, _of_cause(about.number, reports["pending"], parts["pending"].scene.waiting.pods))

@@ -89,7 +89,7 @@ def _counted(scene: PodScene, some: Mapping[tuple[str, ...], int], dropped: int)
 
 def why_never(scene: PodScene) -> Text:
     """Why the request is too large for the cluster: for a GPU's memory, for the number of GPUs, or for both together.
-    For another vendor's devices another rule may refuse it: HAMi's own words about an empty node tell.
+    For another vendor's devices, which other rules may refuse, it is HAMi's own text about an empty node.
     """
     if scene.device.vendor is not FIRST:
         return _why_others_never(scene)

@@ -334,7 +334,7 @@ def pod_in_words(scene: AskedScene) -> Prose:
 
 
 def ways_in(scene: AskedScene) -> tuple[Sequence[PlacementChange], Search]:
-    """What would let the pod onto a node that Kubernetes leaves it: changes of the request, ends of other pods."""
+    """What would let the pod onto a node that Kubernetes' own filters allow: a changed request, other pods' end."""
     names = _judged(scene)
     search = Search() if scene.too_large else pods_to_end(scene.view, names, scene.request, kept=_own_pods(scene))
     return smaller_requests(scene.view, names, scene.request)[:_CHANGES_SHOWN], search

@@ -37,7 +37,7 @@ class HeldBack(NamedTuple):
 
 
 class LatencySeen(msgspec.Struct, frozen=True):
-    """The GPU pods of HAMi's scheduler that were created since `since`, each with its moments.
+    """The GPU pods of HAMi's scheduler that were created since `since`, each with the times of its scheduling steps.
 
     `waits` are the requests that the extenders held back since then; `throttling` is false if none of their logs could
     be read. `unread`: which pods there are could not be read. `calls` are the filters and binds since then, also of

@@ -158,5 +158,5 @@ def left_out(source: str, log: LogLines) -> Gap:
 
 
 async def as_read(value: T) -> T:
-    """An awaitable of a value that need not be read, to stand among readings."""
+    """Wraps a value that need not be read as an awaitable, to stand among real reads."""
     return value

@@ -254,7 +254,7 @@ async def _lease(cluster: Cluster, install: Install) -> Lease | None:
 
 
 async def gather_capacity(cluster: Cluster, install: Install, namespace: str) -> Capacity:
-    """Reads everything that the fit needs; quotas of `namespace`, or of all namespaces if it is empty."""
+    """Reads what HAMi's fit is worked out from; quotas of `namespace`, or of all namespaces if it is empty."""
     nodes, pods, quotas = await asyncio.gather(
         seen("nodes", cluster.list(NODES)),
         seen("pods", gather_holders(cluster, install.scheduler_name)),

@@ -33,14 +33,14 @@ from playbooks.rules.waiting.binding import late_binds
 from playbooks.scenes.cluster import OfInstall
 
 BY_KUBELET = ("bound", "allocated")
-"""The moments after which a pod's start is the node's work, until the next moment."""
+"""The steps after which a pod's start is the node's work, until the next step."""
 _SHOWN = 3
 _PULLS = ("Pulling", "Pulled", "Failed", "BackOff", "FailedMount", "FailedCreatePodSandBox")
 
 
 class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
-    """The new pods with their moments, and the schedulers' logs; `since` is how far back, as typed. `events` are those
-    of the pod that was slowest to start, if it was slow on its node.
+    """The new pods with the times of their scheduling steps, and the schedulers' logs; `since` is how far back, as
+    typed. `events` are those of the pod that was slowest to start, if it was slow on its node.
     """
 
     latency: LatencySeen
@@ -263,7 +263,7 @@ _SHOWN_BY: Mapping[str, tuple[Moment, ...]] = {KUBE_SCHEDULER_CONTAINER: MOMENTS
 
 
 def unseen_moments(seen: LatencySeen) -> Iterator[Gap]:
-    """A gap for each container whose logs show no pod's moment of some kind, unless a gap of the log says why."""
+    """A gap for each container whose logs show a scheduling step of no pod, unless a gap of the log says why."""
     for container in _SHOWN_BY:
         missing = _missing(container, seen)
         if missing and (why := _why(container, missing, seen)):

@@ -84,7 +84,7 @@ PROBLEMS = Sheet(
     },
     listed=True,
 )
-"""The columns about problems, the most telling first: a message shows few."""
+"""The columns of `nodes` that tell problems, the most telling first: a message shows few."""
 ABOUT = Sheet("node", AboutRow)
 CARDS = Sheet("cards", NodeCardRow, names={"number": "index"})
 

@@ -91,12 +91,12 @@ class NodeGpus(NamedTuple):
 
 
 class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
-    """Nodes at one moment: all of a cluster, or those that were read by themselves.
+    """Nodes at one moment: all of a cluster, or those that were read individually.
 
-    `questioned` are those that were read by themselves, with their pods and logs. `plugins`, the device plugins' pods
-    of every node, is None if not every node is read; `owners` are the pods that node locks name, `slices` what DRA
-    drivers publish. `wanted`: the one node that is asked about, of all that were read. `vendors`: whose device plugins
-    are looked at; if empty, those whose devices a node should have.
+    `questioned` are those that were read individually, with their pods and logs. `plugins`, the device plugins' pods of
+    every node, is None if not every node is read; `owners` are the pods that node locks name, `slices` what DRA drivers
+    publish. `wanted`: the one node that is asked about, of all that were read. `vendors`: whose device plugins are
+    looked at; if empty, those whose devices a node should have.
     """
 
     nodes: Sequence[Node]
@@ -194,7 +194,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
         return self.now + self.zone - handshake.at > SCHEDULER_PATIENCE
 
     def with_questioned(self, questioned: NodesInQuestion, undecodable: tuple[str, ...]) -> Self:
-        """Adds a few nodes that were read by themselves, once it was known which; earlier results are kept."""
+        """Adds a few nodes that were read individually, once it was known which; earlier results are kept."""
         other = structs.replace(self, questioned=questioned, undecodable=undecodable)
         vars(other).update(
             {name: value for name, value in vars(self).items() if name not in ("read", "alike", "_facts")}
@@ -212,7 +212,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
 
     @cached_property
     def read(self) -> list[tuple["NodeScene", list[str]]]:
-        """The nodes that were read by themselves, each with its name in a list, as `alike` has them."""
+        """The nodes that were read individually, each with its name in a list, as `alike` has them."""
         return [(self.see(name), [name]) for name in self.questioned.sides if self.wanted in ("", name)]
 
     @property
@@ -292,8 +292,8 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
 
 
 class NodeScene(Remembering, frozen=True, dict=True, eq=False):
-    """One node of a `NodesScene`. `side`: what was read of the node by itself. It does not hold the scene that holds
-    it: thousands of nodes would stay until Python looks for such cycles.
+    """One node of a `NodesScene`. `side`: what was read of this node individually. It does not hold the scene that
+    holds it: thousands of nodes would stay until Python looks for such cycles.
     """
 
     node: Node

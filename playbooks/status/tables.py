@@ -56,7 +56,7 @@ class ComponentRow(NamedTuple):
 
 
 class FlagRow(NamedTuple):
-    """A row for a flag of one of the components, with the value that counts."""
+    """A row for a flag of one of HAMi's components, with the value that takes effect."""
 
     of: str
     flag: str

@@ -71,10 +71,8 @@ ADVICE = Sheet(
 
 
 class Advice(NamedTuple):
-    """A row of the table, with a finding if something is to be changed or repaired, or must not be changed.
-
-    `of_symptom` is false if it rests on something else than the symptom that the guide's table of scenarios has for the
-    topic.
+    """A row of the table of advice, with a finding if something is to be changed or repaired, or must not be changed.
+    `of_symptom` is false if the advice does not rest on the symptom that the tuning guide names for its topic.
     """
 
     row: AdviceRow

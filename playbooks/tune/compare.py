@@ -264,8 +264,10 @@ def compare(request: Any, before: ComparedSide, after: ComparedSide) -> Report:
 def effect(
     whole: MeasuredRow, changes: Sequence[ChangeRow], loads: Sequence[int] = (), shown: Sequence[object] = ()
 ) -> tuple[str, dict[str, object]]:
-    """What a change brought: one of `_VERDICTS` by the main figure, and the values of its text (`shown`: in place of
-    the figure's). Two rounds of work are comparable if one is at most twice as hard.
+    """Which of `_VERDICTS` the main figure gives, and the values of that verdict's text.
+
+    `loads`: how hard the two rounds of work were; they are comparable if one is at most twice as hard. `shown`: values
+    for the text in place of the figure's.
     """
     kind: str = whole.answer
     if kind != _FEW and loads and max(loads) > _TIMES_THE_LOAD * min(loads):

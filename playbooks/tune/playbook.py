@@ -40,7 +40,7 @@ _RULES: Sequence[AdviceRule] = (
     memory_limits,
 )
 TUNE: tuple[Stage[TuneScene], ...] = (Stage("binds time out", bind_timeouts), Stage("advice", *_RULES))
-"""The stages of `tune`. All of them speak, in the order of advice of the same severity: settings are independent."""
+"""The stages of `tune`, in the order of advice of equal severity. Every stage speaks: settings are independent."""
 
 
 class Request(NamedTuple):
