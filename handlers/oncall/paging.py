@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Paging:
-    """Sends the store's pages to the settings' pagers, and takes over what they post; then it calls `soon`."""
+    """Sends each queued page to its pager (PagerDuty, Slack …). `soon` is called after a pass, to post what it changed."""
 
     def __init__(
         self, deps: Deps, settings: PagingSettings, owner: str, pace_s: float, soon: Callable[[], None]
