@@ -1,9 +1,8 @@
 """What would have to change for nodes that refuse the pod, weighed by the bot's fit, or by the schedulers' words.
 
-kube-scheduler calls nodes that are not ready, under pressure or cordoned tainted like any other; the node says more. An
-autoscaler's words about the pod are added: cluster-autoscaler processors/status/eventing_scale_up_processor.go
-(TriggeredScaleUp, NotTriggerScaleUp), karpenter pkg/controllers/provisioning/scheduling/events.go (Nominated,
-FailedScheduling).
+kube-scheduler calls nodes that are not ready, under pressure or cordoned tainted like any other; the node says more.
+Autoscalers' words: cluster-autoscaler processors/status/eventing_scale_up_processor.go (TriggeredScaleUp,
+NotTriggerScaleUp), karpenter pkg/controllers/provisioning/scheduling/events.go (Nominated, FailedScheduling).
 """
 
 from collections import defaultdict
@@ -211,7 +210,7 @@ def _finding(scene: PodScene, cause: RankedCause, taint: str) -> Finding:
 
 
 def _proof(node: Node, key: str) -> list[Evidence]:
-    """The taint, and of a node that is not ready what kubelet or Kubernetes says of that."""
+    """The taint, and of a node that is not ready what kubelet or Kubernetes says about it."""
     has_taint = any(taint.key == key for taint in node.spec.taints or ())
     path = "{.spec.taints[*].key}" if has_taint else "{.metadata.name}"
     found = [quotes.of_node(node, key if has_taint else node.name, path)]
