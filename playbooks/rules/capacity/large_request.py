@@ -330,9 +330,7 @@ def over_a_card(scene: PodScene) -> int:
 
 
 def advise(scene: PodScene) -> list[NextAction]:
-    """At most three steps that would make the pod fit, each tried against HAMi's filter. Loosening the selection comes
-    first if the request is larger than the chosen nodes' GPUs, else last.
-    """
+    """At most three steps that would make the pod fit, each tried; a looser selection first if GPUs are too small."""
     elsewhere = loosen_selection(scene)
     changes = [_action(scene, change) for change in scene.once(_changes)]
     return [*elsewhere, *changes][:2] if too_small(scene) else [*changes[:2], *elsewhere]
@@ -394,7 +392,6 @@ def _action(scene: PodScene, change: PlacementChange) -> NextAction:
 
 
 def _without_annotations(scene: PodScene, change: Text, what: str, node: str) -> NextAction:
-    """To remove the annotations that the change is about; one that is about none is left to the reader's editor."""
     written = scene.pod.metadata.annotations or {}
     if not (found := _annotated(scene, what)):
         return edit_owner(scene.pod, change)

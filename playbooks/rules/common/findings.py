@@ -201,9 +201,7 @@ def signed(
 
 
 def fix_of(hit: Hit, pod: Pod | None = None, look: str = "") -> NextAction:
-    """The signature's fix as a step in words; `look` is a command that shows what to change. A `pod` that has NVIDIA's
-    runtime class is not told to set it.
-    """
+    """The signature's fix as a step in words; `look` shows what to change. NVIDIA's runtime class is set only once."""
     hit = hit._replace(classed=pod is not None and "nvidia" in pod.spec.runtime_class_name)
     return step(hit.fix, look, changes_cluster=not hit.fix_looks)
 

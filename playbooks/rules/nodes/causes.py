@@ -21,9 +21,7 @@ PROVEN = 3
 
 
 class Fault(NamedTuple):
-    """A fault of a node, by its object; nodes with equal faults have them from the same cause. `device`: the word of
-    another vendor's device that it is about; empty for NVIDIA's, and for the node itself.
-    """
+    """A fault of a node, by its object; equal faults have one cause. `device`: the word of another vendor's device."""
 
     code: Code
     why: str

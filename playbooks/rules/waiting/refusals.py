@@ -142,7 +142,6 @@ def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]
 
 
 def _then(change: NextAction, node: str) -> NextAction:
-    """The change, with what shows that it helped: the node takes the pod."""
     return act(Text("change.then", change=change.text, node=node), change.command)
 
 
@@ -151,8 +150,7 @@ def _other_type(scene: PodScene, names: Sequence[str]) -> NextAction | None:
     key, wanted = scene.device.names.use_type.format(word=scene.device.word), scene.request.constraints
     if not scene.pod.metadata.annotation(key) or not scene.request.containers:
         return None
-    one = structs.replace(scene.request.containers[0], count=1)
-    anything = structs.replace(wanted, use_type=None)
+    one, anything = structs.replace(scene.request.containers[0], count=1), structs.replace(wanted, use_type=None)
     probe = structs.replace(scene.request, containers=(one,), constraints=anything)
     able, tried = Counter[str](), dict[int, bool]()
     for stock in scene.view.stocks_of(names):

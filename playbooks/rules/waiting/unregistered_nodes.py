@@ -208,9 +208,7 @@ _HELPS = {
 
 
 def set_as_asked(scene: PodScene, cause: RankedCause) -> Part | None:
-    """The claim, evidence and steps where HAMi's ConfigMap gives a node the mode, or more of what the pod lacks, but
-    its GPUs are registered otherwise; else None.
-    """
+    """What to add where HAMi's ConfigMap gives a node what the pod lacks, and its GPUs are registered otherwise."""
     asked, settings = scene.request.constraints.mode, read_plugin_settings(scene.cluster.seen.config_maps)
     helps = _HELPS.get(cause.text) if scene.device.vendor is FIRST else None
     for name in cause.nodes if helps and settings.config_maps else ():
