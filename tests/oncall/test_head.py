@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from bot.report import NextAction
+from bot.report import NextAction, act
 from bot.slack.render import blocks
 from bot.slack.render.triage_head import Head, count_of, details, render_head
-from bot.texts import LANGUAGES, Texts
+from bot.texts import LANGUAGES, Text, Texts
 from bot.triage.cause import Cause
 from bot.triage.state import Incident, State
 from bot.triage.summary import Counts
+from playbooks.rules.common.prose import alternatives
 from sandbox.slack.content import strings_of
 from tests.oncall.phone import lines_of
 
@@ -66,6 +67,13 @@ def test_a_command_for_a_shell_is_left_to_the_evidence() -> None:
     told = "\n".join(lines_of(render_head(shown).in_words(Texts("en"))))
     assert "Next: Read the log" in told
     assert "kubectl" not in told
+
+
+def test_the_first_of_several_ways_stands_alone_in_a_head() -> None:
+    ways = [act(Text("words.scheduler-log")), act(Text("wrong-scheduler.fix"))]
+    shown = replace(HEAD, cause=replace(CAUSE, step=alternatives([[way] for way in ways])[0]))
+    told = " ".join(lines_of(render_head(shown).in_words(Texts("en"))))
+    assert "Next: Check what HAMi's scheduler logs about the pod [changes the cluster]" in told
 
 
 @pytest.mark.parametrize(
