@@ -352,9 +352,9 @@ _PINNED: Mapping[What, Code] = {"drop-uuid": "card-uuid-mismatch", "drop-type": 
 
 def why_pinned(scene: PodScene, code: Code) -> Part | None:
     """What keeps the pod from other GPUs, where they would take it: its annotations of UUIDs or types."""
-    for change in scene.once(_changes) if scene.advises else ():
-        keys = _annotated(scene, change.what)
-        if keys and _PINNED.get(change.what, code) != code:
+    for what, own in _PINNED.items() if scene.advises else ():
+        keys = _annotated(scene, what) if own != code else []
+        if keys and any(change.what == what for change in scene.once(_changes)):
             proofs = [quotes.of_pod_annotation(scene.pod, key) for key in keys]
             return Part(Text("large.pinned", keys=listed(keys)), proofs)
     return None

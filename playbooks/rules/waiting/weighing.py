@@ -102,7 +102,7 @@ def _led(
     code, claim, severity, steps = first.code, first.text, first.severity, first.next_actions
     if weighed and severity == "info" and needs_several(ranked):
         severity, steps = "warning", steps or refusals.where_to_look(scene, ranked[0])
-        if scene.advises and advise(scene):  # each of which is enough, which no change of the cause alone is
+        if scene.advises and scene.once(advise):  # each of which is enough, which no change of the cause alone is
             steps = [one for one in steps if not one.changes_cluster]
         background = (cause for cause in ranked if cause.rank is Rank.BACKGROUND)
         codes = dict.fromkeys("kubernetes-filter" if cause.of_kubernetes else cause.code for cause in background)
@@ -138,7 +138,7 @@ def _ways(scene: PodScene, code: Code, steps: Sequence[NextAction]) -> list[Sequ
     if not scene.advises:
         return [steps]
     info = CODES[code]
-    around = [[one] for one in (loosen_selection(scene) if info.loses_node else advise(scene))]
+    around = [[one] for one in (loosen_selection(scene) if info.loses_node else scene.once(advise))]
     return [steps, *around] if info.loses_node or info.fix_first else [*around, *([one] for one in steps)]
 
 
