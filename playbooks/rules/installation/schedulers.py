@@ -368,7 +368,7 @@ def _unstopped(line: str) -> str:
 def how_it_ended(end: StateTerminated) -> Text:
     if end.reason and end.reason != "Error":
         return Text("scheduler-down.how", reason=end.reason, code=end.exit_code)
-    return Text("scheduler-down.code", code=end.exit_code)
+    return Text("device-plugin-crash.other", code=end.exit_code)
 
 
 def _continued(log: LogSeen, line: str) -> list[Evidence]:
