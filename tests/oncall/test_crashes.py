@@ -1,4 +1,6 @@
-"""Killed at every step of intake, thread creation, edit, call, resolving: two others go on, and it comes to the same.
+"""Killed at every step of intake, thread creation, edit, resolving: two others go on, and it comes to the same.
+
+Those of a call are in `test_calling`.
 
 A step is a call of the store's incidents (one transaction each) or of the outbox that writes something; killed before
 one of them is killed after the one before, whatever was only read between. What Alertmanager got no answer for it sends
@@ -53,12 +55,6 @@ async def _edit(rig: Rig, keeper: Keeper) -> None:
     await keeper.look()
 
 
-async def _call(rig: Rig, keeper: Keeper) -> None:
-    await _taken(rig, FIRST, then_s=50)
-    await rig.bot.clock.advance(900)
-    await keeper.look()
-
-
 async def _resolve(rig: Rig, keeper: Keeper) -> None:
     await _taken(rig, FIRST, then_s=50)
     await rig.keeper("before").take([msgspec.structs.replace(alert, status="resolved") for alert in FIRST])
@@ -71,7 +67,6 @@ ACTS: dict[str, tuple[Act, list[Alert], list[str]]] = {
     "intake": (_intake, FIRST + MORE, ["Evidence"]),
     "thread": (_thread, FIRST, ["Evidence"]),
     "edit": (_edit, FIRST + MORE, ["Evidence"]),
-    "call": (_call, FIRST, ["Evidence", "is called"]),
     "resolve": (
         _resolve,
         [msgspec.structs.replace(alert, status="resolved") for alert in FIRST],

@@ -1,4 +1,7 @@
-"""Killed at every step of carrying out a deed: carried out again under the same key, it is there once."""
+"""Killed at every step of carrying out a deed: carried out again under the same key, it is there once.
+
+What was not done yet is the same for all deeds; what was done, each is to find again.
+"""
 
 import asyncio
 from collections import Counter
@@ -61,7 +64,8 @@ async def test_killed_at_any_step_a_deed_is_done_once(
 ) -> None:
     wanted, turn = DEEDS[deed]
     recording = busy_cluster(tmp_path / "cluster", 4)
-    points = sample(crash_points(["get", "change"]), 1)
+    every = crash_points(["get", "change"])
+    points = sample(every if deed == "note" else every[-1:], 1)
     for at, when in points:
         async with asyncio.timeout(180), a_rig(new_database(), recording) as rig:
             await rig.keeper().take([pending(0)])

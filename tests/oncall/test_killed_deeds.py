@@ -19,7 +19,7 @@ from tests.oncall.killing import lives
 from tests.oncall.scenes import busy_cluster
 from tests.stores import NewDatabase
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.each_way]
 
 NOTES = 6
 
