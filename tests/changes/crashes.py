@@ -75,11 +75,6 @@ async def steps_of(act: Act, folder: Path) -> list[str]:
         return steps.names
 
 
-def crash_points(names: list[str]) -> list[tuple[int, When]]:
-    """Before every step, and after the last: what a process knew is gone, so after one is before the next."""
-    return [*((at, "before") for at in range(len(names))), (len(names) - 1, "after")]
-
-
 async def killed(act: Act, folder: Path, at: int, when: When, *, edit: str, database: str = "") -> None:
     async with rig(folder, database=database) as here:
         with pytest.raises(Killed):

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import copy
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -68,13 +68,19 @@ class Steps:
         await self._meanwhile()
 
 
+def crash_points(names: Sequence[str], only: Collection[str] = ()) -> list[tuple[int, When]]:
+    """Before every step (of these names), and after the last: what a process knew is gone, so after one is before the
+    next.
+    """
+    return [*((at, "before") for at, name in enumerate(names) if name in (only or names)), (len(names) - 1, "after")]
+
+
 async def killed_at_each(life: Callable[[int | None, When], Awaitable[list[str]]]) -> int:
     """Lets one life tell its steps, then ends one at each of them; how many ends there were."""
-    names = await life(None, "before")
-    for at in range(len(names)):  # before a step is after the one before it
-        await life(at, "before")
-    await life(len(names) - 1, "after")
-    return len(names) + 1
+    points = crash_points(await life(None, "before"))
+    for at, when in points:
+        await life(at, when)
+    return len(points)
 
 
 class _Stepped:

@@ -17,9 +17,10 @@ import pytest
 
 from bot.changes.deployments import ChangeFailed
 from bot.kube.client.writer import OutcomeUnknown
-from tests.changes.crashes import ACTS, Act, crash_points, killed, steps_of, undone_by_others
-from tests.changes.rig import Steps, When, rig
+from tests.changes.crashes import ACTS, Act, killed, steps_of, undone_by_others
+from tests.changes.rig import Steps, When, crash_points, rig
 from tests.sampling import Sample
+from tests.stores import NewDatabase
 
 
 async def unanswered(act: Act, folder: Path, at: int, when: When, *, edit: str) -> None:
@@ -43,6 +44,15 @@ async def test_killed_at_any_step_our_element_is_back_by_the_deadline_among_fore
     for at, when in points:
         await killed(ACTS[name], _folder(tmp_path, f"{at}-{when}"), at, when, edit=edit)
     record_property("crash_points", len(points))
+
+
+@pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("name", ACTS)
+async def test_killed_at_any_step_the_original_is_back_with_the_journal_in_postgresql(
+    name: str, tmp_path: Path, new_database: NewDatabase, sample: Sample
+) -> None:
+    for at, when in sample(crash_points(await steps_of(ACTS[name], _folder(tmp_path, "whole"))), 2):
+        await killed(ACTS[name], _folder(tmp_path, f"{at}-{when}"), at, when, edit="", database=new_database())
 
 
 @pytest.mark.parametrize("edit", ["", "appends", "removes", "edits"])

@@ -13,12 +13,11 @@ from bot.changes.kinds import PROFILING
 from bot.changes.plan import KEY_PATH, Plan, Raise, annotation
 from bot.changes.record import write_record
 from bot.kube.client.writer import OutcomeUnknown
-from tests.changes.crashes import crash_points
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, but, wants
 from tests.changes.memory import Trouble, scheduler
 from tests.changes.records import DAMAGES
 from tests.changes.replicas import LEVEL, TROUBLES, Several
-from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Rig, Steps, When, rig
+from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Rig, Steps, When, crash_points, rig
 from tests.sampling import Sample
 
 RUNNING = but(LEVEL, container=KUBE_SCHEDULER, means="debug-flags")

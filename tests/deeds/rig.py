@@ -325,8 +325,3 @@ async def a_place(folder: Path) -> AsyncGenerator[Place]:
             Place(cluster=cluster, writer=counted, gateway=gateway, slack=slack, folder=folder, patched=patched)
         )
         yield places[0]
-
-
-def crash_points(names: list[str]) -> list[tuple[int, When]]:
-    """Before every write, and after the last."""
-    return [*((at, "before") for at in range(len(names))), (len(names) - 1, "after")]

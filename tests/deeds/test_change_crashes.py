@@ -17,8 +17,8 @@ from bot.slack.render.blocks import value_of
 from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton
 from handlers.changes.draft import Person
 from handlers.parsing.question import Question
-from tests.changes.rig import Killed, When
-from tests.deeds.rig import BY_ONE, BY_TWO, UNDERWAY, Bot, Life, Place, a_place, crash_points
+from tests.changes.rig import Killed, When, crash_points
+from tests.deeds.rig import BY_ONE, BY_TWO, UNDERWAY, Bot, Life, Place, a_place
 from tests.sampling import Sample
 from tests.slack.changing import ADA, EXTENDER, LINUS, NAME, NAMESPACE
 

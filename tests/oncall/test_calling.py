@@ -12,7 +12,7 @@ from handlers.health_monitor import watched
 from handlers.oncall.keeper import Keeper
 from handlers.parsing.question import Question
 from handlers.user_actions import Deed
-from tests.changes.rig import Killed, Steps, When
+from tests.changes.rig import Killed, Steps, When, crash_points
 from tests.oncall.bot import GIVEN
 from tests.oncall.rig import TERMS, WRITES, Rig, a_rig, on_rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
@@ -159,9 +159,7 @@ async def test_killed_at_any_step_of_a_call_each_is_called_once_and_each_page_is
 
     async with a_rig(new_database(), recording) as rig:
         names = await until_the_last_resort(rig, Steps())
-    points: list[tuple[int, When]] = [(at, "before") for at, step in enumerate(names) if step in WRITES]
-    points.append((len(names) - 1, "after"))
-    chosen = sample(points, 3)
-    for at, when in chosen:
+    points = sample(crash_points(names, WRITES), 3)
+    for at, when in points:
         await killed(at, when)
-    record_property("crash_points", len(chosen))
+    record_property("crash_points", len(points))

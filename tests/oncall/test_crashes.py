@@ -19,7 +19,7 @@ import pytest
 
 from bot.triage.webhook import Alert
 from handlers.oncall.keeper import Keeper
-from tests.changes.rig import Killed, Steps, When
+from tests.changes.rig import Killed, Steps, When, crash_points
 from tests.oncall.rig import WRITES, Rig, a_rig, files, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.sampling import Sample
@@ -111,12 +111,10 @@ async def test_killed_at_any_step_nothing_is_lost_and_nothing_is_told_twice(
 ) -> None:
     recording = busy_cluster(tmp_path / "cluster", 10)
     names = await steps_of(ACTS[name][0], new_database(), recording)
-    points: list[tuple[int, When]] = [(at, "before") for at, step in enumerate(names) if step in WRITES]
-    points.append((len(names) - 1, "after"))
-    chosen = sample(points, 1)
-    for at, when in chosen:
+    points = sample(crash_points(names, WRITES), 1)
+    for at, when in points:
         await killed(name, new_database(), recording, at, when)
-    record_property("crash_points", len(chosen))
+    record_property("crash_points", len(points))
 
 
 class _UntilProven(Steps):

@@ -11,7 +11,7 @@ import pytest
 from bot.triage.routes import Ignored, read_route
 from bot.triage.webhook import Alert
 from handlers.oncall.keeper import Keeper
-from tests.changes.rig import Killed, Steps, When
+from tests.changes.rig import Killed, Steps, When, crash_points
 from tests.oncall.rig import WRITES, Rig, a_rig, pending, text
 from tests.oncall.scenes import busy_cluster
 from tests.sampling import Sample
@@ -90,9 +90,7 @@ async def test_killed_at_any_step_an_alert_is_ignored_once_or_told_once(
     async with asyncio.timeout(180), a_rig(new_database(), recording) as rig:
         steps = Steps()
         await _acted(rig, case, steps)
-    points: list[tuple[int, When]] = [(at, "before") for at, one in enumerate(steps.names) if one in WRITES]
-    points.append((steps.count - 1, "after"))
-    points = sample(points, 1)
+    points = sample(crash_points(steps.names, WRITES), 1)
     for place in points:
         async with asyncio.timeout(180), a_rig(new_database(), recording) as rig:
             await _killed(rig, case, place)
