@@ -94,7 +94,7 @@ class _Stepped:
         return lambda *args, **kwargs: self._steps.take(name, lambda: call(*args, **kwargs))
 
 
-class _Counted:
+class CountedWriter:
     """The writer, and how many of its patches changed the pod template."""
 
     def __init__(self, writer: Writer) -> None:
@@ -106,7 +106,8 @@ class _Counted:
 
     async def patch_deployment(self, namespace: str, name: str, patch: Any, **more: Any) -> Any:
         done = await self._writer.patch_deployment(namespace, name, patch, **more)
-        self.template_writes += any("/template/" in step["path"] and step["op"] != "test" for step in patch)
+        if not more.get("dry_run"):
+            self.template_writes += any("/template/" in step["path"] and step["op"] != "test" for step in patch)
         return done
 
 
@@ -114,7 +115,7 @@ class Rig:
     """`now` is the API server's clock and the bots', in seconds since 1970; `before` the spec as it was at first."""
 
     def __init__(self, server: ApiServer, writer: Writer, store: Store, now: list[float]) -> None:
-        self.server, self.writer, self.store = server, _Counted(writer), store
+        self.server, self.writer, self.store = server, CountedWriter(writer), store
         self._now = now
         self.before: Any = None
 
@@ -172,6 +173,7 @@ async def rig(folder: Path, words: list[str] | None = None, *, database: str = "
 
     `words` are the extender's. The store is in the folder unless a database is named.
     """
+    folder.mkdir(exist_ok=True)  # noqa: ASYNC240  # a moment
     made = rolled_out(words) if words else rolled_out()
     now = [NOW]
     clock = partial(_clock, now)
