@@ -30,6 +30,8 @@ from sandbox.slack.validate import validate_view
 from tests.oncall.heads import HOSTILE, head
 from tests.slack.render import NOTHING, assert_fits, parsed, read, texts
 
+pytestmark = pytest.mark.few(4)
+
 
 def buttons_of(shown: Head) -> dict[str, dict[str, Any]]:
     rows = [block for block in render_head(shown).in_words(Texts("en")).blocks if block["type"] == "actions"]

@@ -29,6 +29,8 @@ from tests.oncall.scenes import busy_cluster
 from tests.oncall.watching import seen, waiting
 from tests.slack.outbox_support import ONCALL
 
+pytestmark = pytest.mark.few(4)
+
 OTHER, OTHER_ROOM = "C0MLTRAIN1", "ml-training"
 ML = read_route(['team="ml"'], OTHER)
 NOISE = read_route(['alertname="Noise"'], "")

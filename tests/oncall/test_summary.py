@@ -16,6 +16,8 @@ from tests.oncall.heads import ADA, GRACE, HOSTILE, head
 from tests.oncall.rig import Rig, on_rig, pending
 from tests.slack.render import NOTHING, assert_fits, parsed, read
 
+pytestmark = pytest.mark.few(4)
+
 
 def timeline(*happened: tuple[float, str, str, str]) -> Summary:
     return summarize([IncidentEvent(at, News(turn, by, detail)) for at, turn, by, detail in happened])  # type: ignore[arg-type]
