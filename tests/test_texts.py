@@ -35,7 +35,7 @@ from bot.texts import (
     unstopped,
 )
 from playbooks.rules.waiting.refusals import CLAIMS
-from tests.project import tree_of
+from tests.project import nodes_of, tree_of
 
 pytestmark = pytest.mark.source
 
@@ -247,7 +247,7 @@ _TOLD = {"gap": (1, 2), "Gap": (1, 2)}
 @cache
 def _errors() -> set[str]:
     """BotError, WrongValue and every class below them, by name."""
-    classes = [node for tree in _trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for place in _trees() for node in nodes_of(_ROOT / place) if isinstance(node, ast.ClassDef)]
     found = {"BotError", "WrongValue"}
     while more := {one.name for one in classes if found & {ast.unparse(base) for base in one.bases}} - found:
         found |= more
