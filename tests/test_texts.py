@@ -275,7 +275,9 @@ def _sentences_in(prose: ast.expr, assigned: dict[str, list[ast.expr]]) -> list[
 
 def test_no_error_and_no_gap_is_told_in_english_only():
     found: set[str] = set()
-    for place, scope, tree in ((place, scope, tree) for place, tree in _trees().items() for scope in _scopes(tree.body)):
+    for place, scope, tree in (
+        (place, scope, tree) for place, tree in _trees().items() for scope in _scopes(tree.body)
+    ):
         nodes = list(ast.walk(scope))
         assigned: dict[str, list[ast.expr]] = {}
         for node in (*tree.body, *nodes):
