@@ -69,7 +69,7 @@ _TYPICAL = {
 
 
 class Call(NamedTuple):
-    """One `Text(…)` or `say(…)`: where, the keys it may ask for (none: they are not written whole), the values it is given for certain."""
+    """One `Text(…)` or `say(…)`: where, the keys (none: not written whole), the values it is given for certain."""
 
     place: str
     keys: tuple[str, ...]
@@ -275,12 +275,11 @@ def _sentences_in(prose: ast.expr, assigned: dict[str, list[ast.expr]]) -> list[
 
 def test_no_error_and_no_gap_is_told_in_english_only():
     found: set[str] = set()
-    for place, scope, tree in (
-        (place, scope, tree) for place, tree in _trees().items() for scope in _scopes(tree.body)
-    ):
+    scopes = [(place, scope, tree.body) for place, tree in _trees().items() for scope in _scopes(tree.body)]
+    for place, scope, module in scopes:
         nodes = list(ast.walk(scope))
         assigned: dict[str, list[ast.expr]] = {}
-        for node in (*tree.body, *nodes):
+        for node in (*module, *nodes):
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 assigned.setdefault(node.targets[0].id, []).append(node.value)
         for call in nodes:
