@@ -139,7 +139,8 @@ def policies_unread(scene: PodScene | PlacedScene) -> Iterator[Finding]:
     """The findings about policies in the pod that HAMi does not know, and silently replaces by its own."""
     for strange in unknown_policies(scene.pod, scene.version):
         proof = quotes.of_pod_annotation(scene.pod, strange.key)
-        yield policy_finding(strange, proof, edit_owner(scene.pod, remedied(strange)))
+        gone = {"metadata": {"annotations": {strange.key: None}}}
+        yield policy_finding(strange, proof, edit_owner(scene.pod, remedied(strange), gone))
 
 
 def policy_finding(strange: UnknownPolicy, proof: Evidence, fix: NextAction) -> Finding:

@@ -17,10 +17,10 @@ from bot.hami.fit.advice import PlacementChange, What, smallest_changes
 from bot.hami.fit.verdicts import type_allows, uuid_allows
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import Unregistered
-from bot.hami.pods.pod_request import UNSET_PERCENTAGE, ContainerRequest, written
+from bot.hami.pods.pod_request import UNSET_PERCENTAGE, ContainerRequest, amount_of, written
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
-from bot.kube.models import Node, Pod
+from bot.kube.models import Container, Node, Pod
 from bot.kube.selectors import SELECTOR_TEXT, NodeFilter
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, NextAction, step
@@ -61,7 +61,7 @@ def _whole(scene: PodScene) -> Part | None:
     resources = scene.gpus
     everywhere = [*(scene.pod.spec.init_containers or ()), *scene.pod.spec.containers]
     names = [name for name in (resources.memory, resources.percentage) if name]
-    for container in scene.request.containers:
+    for container in (asking := scene.request.containers):
         if scene.device.vendor is not FIRST or container.memory_mib or container.percentage != 100:
             continue
         own = (one for one in everywhere if one.name == container.container)
@@ -70,7 +70,10 @@ def _whole(scene: PodScene) -> Part | None:
         memory = max((card.card.memory_mib for name in scene.nodes for card in scene.view.cards(name)), default=0)
         values = {"resource": resources.memory, "amount": f"{memory // 2:,}", "memory": prose.mib(memory)}
         label, half = Text("large.set", **values, **of_owner(scene.pod)), {resources.memory: memory // 2}
-        steps = [_set_limits(scene.pod, label, container.container, half)] if memory else []
+        less = [structs.replace(one, memory_mib=memory // 2) if one is container else one for one in asking]
+        tried = structs.replace(scene.request, containers=tuple(less))
+        helps = memory and any(scene.view.judge(name, tried).fits for name in scene.candidates)
+        steps = [_set_limits(scene.pod, label, container.container, half)] if helps else []
         return Part(Text("large.whole", container=container.container, resource=resources.memory), [], steps)
     return None
 
@@ -384,11 +387,19 @@ def _action(scene: PodScene, change: PlacementChange) -> NextAction:
     told = [
         Text("change.from-unset", resource=resource, amount=amount)
         if (now := written(found[0], resource)) is None
-        else Text("change.from-to", resource=resource, amount=amount, now=str(now))
+        else Text("change.from-to", resource=resource, amount=amount, now=_plainly(scene, found[0], resource, str(now)))
         for resource, amount in limits.items()
     ]
     label = Text("change.limits", change=label, limits=listed(told), **of_owner(pod))
     return _set_limits(pod, label, found[0].name, limits)
+
+
+def _plainly(scene: PodScene, container: Container, resource: str, now: str) -> str:
+    """An amount as it is written, and in MiB where that is another number: `20k, 20,000 MiB`."""
+    number, factor = amount_of(container, resource), scene.gpus.memory_factor
+    if resource != scene.gpus.memory or not isinstance(number, int) or now == str(number * factor):
+        return now
+    return f"{now}, {prose.mib(number * factor)}"
 
 
 def _without_annotations(scene: PodScene, change: Text, what: str, node: str) -> NextAction:

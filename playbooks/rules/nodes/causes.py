@@ -108,5 +108,6 @@ def uncordon(node: Node, uuids: Sequence[str]) -> tuple[NextAction, NextAction]:
     change = ("--overwrite", f"{CORDON_KEY}={left}") if left else (f"{CORDON_KEY}-",)
     who = kubectl("get", "node", node.name, "-o", "yaml", "--show-managed-fields")
     command, label = kubectl("annotate", "node", node.name, *change), Text("card-cordoned.who", node=node.name)
-    back = Text("card-cordoned.uncordon", node=node.name, cards=", ".join(uuids))
+    counts = {"count": len(uuids), "all": len({*filter(None, named)})}
+    back = Text("card-cordoned.uncordon", node=node.name, cards=", ".join(uuids), **counts)
     return step(label, who), act(back, command)

@@ -13,7 +13,7 @@ from bot.hami.fit.advice import Slice, largest_slice
 from bot.hami.fit.verdicts import NodeCards
 from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids
 from bot.hami.nodes.registration import Unregistered
-from bot.hami.pods.pod_request import INT32_MAX
+from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD
 from bot.hami.pods.request_parsing import POLICY_KEY
 from bot.hami.scheduler_logs.scheduling_events import NodesReason, reason_of
 from bot.hami.vendors import FIRST
@@ -180,6 +180,9 @@ def _usual(scene: PodScene, cause: RankedCause) -> Text:
         return Text("card-insufficient-memory.together", **values)
     if (counted := _counted(scene, cause, values, has_memory=has_memory)) is not None:
         return counted
+    hard = request_amounts.hardest(scene)
+    if cause.text == verdicts.INSUFFICIENT_MEMORY and hard and (hard.memory_mib, hard.percentage) == (0, WHOLE_CARD):
+        return Text("card-insufficient-memory.whole", **values)
     if cause.text == verdicts.NUMA_NOT_FIT and scene.device.vendor is not FIRST:
         return Text("numa-not-fit.linked", **values)
     return Text(CLAIMS[cause.code], **values)

@@ -22,7 +22,14 @@ from bot.texts import Prose, Text, sentences, unstopped
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
-from playbooks.rules.capacity.large_request import advise, impossible, loosen_selection, why_large, why_pinned
+from playbooks.rules.capacity.large_request import (
+    advise,
+    impossible,
+    loosen_selection,
+    too_small,
+    why_large,
+    why_pinned,
+)
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import Part, finding, other_vendors
 from playbooks.rules.common.holders import NO_ROOM, waited_for
@@ -116,6 +123,8 @@ def _led(
     for part in parts:
         claim = sentences(claim, part.text) if part.text else claim
     ways = [*([idle.next_actions] if idle else []), *([one] for one in (large.steps if large else ())), *ways]
+    if (scene.too_large or too_small(scene)) and any(one.changes_cluster for way in ways for one in way):
+        ways = [way for way in ways if any(one.changes_cluster for one in way)]  # who holds what is of no use then
     actions = prose.alternatives(ways) if scene.advises else [*chain(*ways)]
     proofs = [*first.evidence, *(proof for part in parts for proof in part.proofs)]
     sure, nodes, of = first.confidence, first.scope.nodes, scene.install
