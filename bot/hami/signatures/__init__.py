@@ -35,7 +35,7 @@ _FILES = ("vendors", "plugin", "kubelet", "start", "core", "scheduler")
 CORE_HEADER = r"\[(?:HAMI-core|4pdvGPU) [^\]\n]{1,200}\]:? ?"
 """A regular expression for the beginning of a line of HAMi-core; `4pdvGPU` is its older name."""
 _TOLD: tuple[Where, ...] = ("container-message", "event-message")
-_SHORT = 200
+_SHORT, _BEFORE = 200, 60
 LONGEST = 65_536
 """How many characters of a line are searched; programs that print a whole object in one line have their words early."""
 
@@ -154,15 +154,10 @@ def find(where: Where, texts: Iterable[str], version: Version | None = None) -> 
 
 def _told(text: str, words: re.Match[str]) -> str:
     """The part of a long message that has the words: its line, or what stands around them."""
-    start, end = text.rfind("\n", 0, words.start()) + 1, text.find("\n", words.end())
-    end = len(text) if end < 0 else end
     if len(text) <= _SHORT:
         return text
-    room = max(0, _SHORT - (words.end() - words.start())) // 2
-    if end - start > _SHORT:
-        start, end = max(start, words.start() - room), min(end, words.end() + room)
-        start = text.find(" ", start, words.start()) + 1 or start
-    return text[start:end].strip()
+    start = max(text.rfind("\n", 0, words.start()), text.rfind(" ", 0, max(0, words.start() - _BEFORE))) + 1
+    return text[start:].partition("\n")[0] if "\n" not in words[0] else text[start : words.end()]
 
 
 @cache

@@ -7,13 +7,12 @@ what is measured counts: a holder without figures is not known to be idle.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
 from bot.finding_codes import Code
 from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.gpu_usage import IDLE_S, PORT, ContainerUse, MeasuredHolding, held_by
 from bot.hami.scheduler_logs.scheduling_events import REASONS
-from bot.hami.vendors.ascend import MODE_KEY
 from bot.kube.models import Holder, ObjectMeta, Pod
 from bot.kube.times import format_time, roughly
 from bot.report import Evidence, Finding, NextAction, act, step
@@ -132,25 +131,20 @@ def edit(pod: Pod, label: Text, verb: tuple[str, ...] = ("edit",), *rest: str) -
 def edit_owner(pod: Pod, change: Prose, patch: Mapping[str, object] | None = None) -> NextAction:
     """The step that makes a change of the pod's owner; `patch` is the change as a part of the pod, where known."""
     label = Text("change.in-owner", change=change, **of_owner(pod))
-    kind = _edited(pod)[0]
-    match patch:
-        case {"metadata": {"annotations": dict() as keys}} if kind not in _ROLLED_OUT and not pod.spec.node_name:
-            # HAMi's webhook reads this one too, and only when the pod is created.
-            if MODE_KEY not in keys:
-                return _annotate(pod, change, kind, cast("dict[str, str | None]", keys))
-        case _:
-            pass
     if patch is None:
         return edit(pod, label)
-    whole = patch if kind == "Pod" else {"spec": {"template": patch}}
+    whole = patch if _edited(pod)[0] == "Pod" else {"spec": {"template": patch}}
     return edit(pod, label, ("patch",), "-p", json.dumps(whole, separators=(",", ":")))
 
 
-def _annotate(pod: Pod, change: Prose, kind: str, keys: Mapping[str, str | None]) -> NextAction:
-    """The step that changes annotations of a waiting pod: HAMi's filter reads them from the pod at each try."""
+def annotate(pod: Pod, change: Prose, keys: Mapping[str, str | None]) -> NextAction:
+    """The step that changes annotations that HAMi's filter reads from a waiting pod at each try; None removes one."""
+    kind = _edited(pod)[0]
+    if kind in _ROLLED_OUT or pod.spec.node_name:
+        return edit_owner(pod, change, {"metadata": {"annotations": keys}})
     key = "change.annotate" if kind == "Pod" else "change.annotate-both"
-    changed = [f"{key}-" if value is None else f"{key}={value}" for key, value in keys.items()]
     label = Text(key, change=change, pod=f"{pod.namespace}/{pod.name}", owner=_named(pod))
+    changed = (f"{key}-" if value is None else f"{key}={value}" for key, value in keys.items())
     return act(label, quotes.kubectl_pod(pod, "annotate", "--overwrite", *changed))
 
 

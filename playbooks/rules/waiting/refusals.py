@@ -31,7 +31,7 @@ from playbooks.rules.capacity.large_request import Largest, admits, too_small
 from playbooks.rules.capacity.request_amounts import is_soft, own_words, shortage
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.holders import edit_owner
+from playbooks.rules.common.holders import annotate, edit_owner
 from playbooks.rules.nodes.causes import uncordon
 from playbooks.rules.quota.effects import quoted
 from playbooks.rules.waiting.cause_ranking import RankedCause, by_words, family, severity_of, unexplained
@@ -165,7 +165,7 @@ def _other_type(scene: PodScene, names: Sequence[str]) -> NextAction | None:
         return None
     first, types = found[0][0], [Text("card-type-mismatch.type", type=kind, count=count) for kind, count in found]
     label = Text("card-type-mismatch.set", key=key, type=first, types=prose.several(types, 5))
-    return edit_owner(scene.pod, label, {"metadata": {"annotations": {key: first}}})
+    return annotate(scene.pod, label, {key: first})
 
 
 def _usual(scene: PodScene, cause: RankedCause) -> Text:

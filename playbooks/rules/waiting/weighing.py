@@ -22,14 +22,7 @@ from bot.texts import Prose, Text, sentences, unstopped
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
-from playbooks.rules.capacity.large_request import (
-    advise,
-    impossible,
-    loosen_selection,
-    too_small,
-    why_large,
-    why_pinned,
-)
+from playbooks.rules.capacity.large_request import advise, impossible, loosening, too_small, why_large, why_pinned
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import Part, finding, other_vendors
 from playbooks.rules.common.holders import NO_ROOM, waited_for
@@ -147,7 +140,7 @@ def _ways(scene: PodScene, code: Code, steps: Sequence[NextAction]) -> list[Sequ
     if not scene.advises:
         return [steps]
     info = CODES[code]
-    around = [[one] for one in (loosen_selection(scene) if info.loses_node else scene.once(advise))]
+    around = [[one] for one in (loosening(scene) if info.loses_node else scene.once(advise))]
     return [steps, *around] if info.loses_node or info.fix_first else [*around, *([one] for one in steps)]
 
 
