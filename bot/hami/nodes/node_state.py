@@ -307,12 +307,18 @@ def memory_factor(card: Card, node: Node, settings: PluginSettings) -> float | N
 
 def size_factor(card: Card, node: Node) -> float | None:
     """Registered over physical memory, by the size in the GPU's model or the node's label; None without one."""
-    found = _GIGABYTES.search(card.type)
-    size = int(found[1]) * 1024 if found and int(found[1]) <= _MOST_GIGABYTES else 0
-    label, product = map(node.metadata.label, SIZE_LABELS)
-    if not size and label and label.isdecimal() and product:
-        size = int(label) if product.removesuffix("-SHARED") in card.type.replace(" ", "-") else 0
+    size = size_of(card.type, node)
     return round(card.memory_mib / size, 1) if size else None
+
+
+def size_of(kind: str, node: Node) -> int:
+    """The physical MiB of a GPU of this type, by the size in its model or the node's label; 0 without one."""
+    found = _GIGABYTES.search(kind)
+    if found and 0 < int(found[1]) <= _MOST_GIGABYTES:
+        return int(found[1]) * 1024
+    label, product = map(node.metadata.label, SIZE_LABELS)
+    named = label and label.isdecimal() and product and product.removesuffix("-SHARED") in kind.replace(" ", "-")
+    return int(label) if label and named else 0
 
 
 class DifferingSetting(NamedTuple):

@@ -10,10 +10,9 @@ from bot.hami.nodes.node_state import (
     DifferingSetting,
     cordoned_uuids,
     read_plugin_settings,
-    read_registrations,
-    size_factor,
+    size_of,
 )
-from bot.hami.nodes.registration import GUIDES_THRESHOLD, Registration, Unregistered
+from bot.hami.nodes.registration import GUIDES_THRESHOLD, Unregistered, digest
 from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
 from bot.hami.vendors import FIRST, OWN_LOCKS, vendor_of_register_key
 from bot.hami.vendors.vendor import Device
@@ -319,9 +318,9 @@ def looked_at(seen: InstallSeen, nodes: Iterable[Node], pods: PluginPods | None 
     """
     settings, version = read_plugin_settings(seen.config_maps), seen.install.version
     old = version is not None and version.version < READS_DEVICE_CONFIG
-    registered = ((node, found) for node in nodes for found in read_registrations(node, (FIRST.names,)))
-    cards = ((node, card) for node, found in registered if isinstance(found, Registration) for card in found.cards)
-    unsized = sorted({card.type for node, card in cards if card.mode != "mig" and size_factor(card, node) is None})
+    texts = ((node, node.metadata.annotation(FIRST.names.register)) for node in nodes)
+    digests = ((node, digest(FIRST.names, text)) for node, text in texts if text is not None)
+    unsized = sorted({kind for node, cards in digests if cards for kind in cards.whole if not size_of(kind, node)})
     told = [(Text("nodes.at-settings"), old or DEVICE_CONFIG_FILE in settings.config_maps)]
     if pods is not None:
         drivers = [pods.drivers] if isinstance(pods.drivers, Gap) else [read for _, read in pods.drivers]
