@@ -13,7 +13,7 @@ UNREGISTERED = "unregistered"
 """States of a GPU, for `GpuRow.state`: `free` takes pods, `unknown` may take some, any other takes none."""
 
 
-class GpuRow(msgspec.Struct, frozen=True):
+class GpuRow(msgspec.Struct, frozen=True, gc=False):
     """One GPU in a table, the most telling fields first: a message shows few. Memory in MiB; None is not known. `card`
     is the GPU's UUID, or the number of GPUs in a row that stands for several, as in an overview. `memory_free` is empty
     for a GPU that HAMi dropped, and where HAMi hands out no part of a GPU's memory (`divided` is false): such a GPU is

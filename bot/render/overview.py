@@ -7,6 +7,7 @@ single node each GPU is a line with a long bar.
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from heapq import nlargest
+from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 from bot.finding_codes import Proof, about
@@ -94,9 +95,9 @@ def _picked(
     fields = list(rows.sheet.brief)
     values = [[getattr(row, field) for field in fields] for row in shown]
     uuids = [field for field in fields if isinstance(getattr(rows.typed[0], field), Uuid)]
-    short = short_uuids(getattr(row, field) for field in uuids for row in rows.typed)
+    short = shortest_uuid(getattr(row, field) for field in uuids for row in rows.typed)
     columns = [
-        [short[value] if isinstance(value, Uuid) else _cell(value, now) for value in column]
+        [str(value[:short]) if isinstance(value, Uuid) else _cell(value, now) for value in column]
         for column in zip(*values, strict=True)
     ]
     # A column has to tell the rows apart; an age tells something by itself.
@@ -129,12 +130,11 @@ def _cell(value: Any, now: datetime | None) -> Prose:
             return str(value)
 
 
-def short_uuids(values: Iterable[object]) -> dict[object, str]:
-    """For each UUID among the values, the shortest beginning that keeps all of them distinct."""
+def shortest_uuid(values: Iterable[object]) -> int | None:
+    """The fewest characters that keep the UUIDs among the values distinct; None for all of them."""
     distinct = {value for value in values if isinstance(value, Uuid)}
     sizes = range(_SHORTEST, max(map(len, distinct), default=0))
-    size = next((size for size in sizes if len({uuid[:size] for uuid in distinct}) == len(distinct)), None)
-    return {value: str(value[:size]) for value in distinct}
+    return next((size for size in sizes if len(set(map(itemgetter(slice(size)), distinct))) == len(distinct)), None)
 
 
 # ---------------------------------------------------------------------------------------------------------- bars
@@ -172,8 +172,8 @@ def bars(by_node: GpusByNode, most: int = MOST_LINES, of: int | None = None) -> 
         return None
     if of in (None, 1) and len(by_node) == 1:
         gpus = [row for some in by_node.values() for row in some]
-        short = short_uuids(row.card for row in gpus)
-        rows, total = [(visible(short[row.card]), _bar(row, _LONG), [row]) for row in gpus], len(gpus)
+        short = shortest_uuid(row.card for row in gpus)
+        rows, total = [(visible(str(row.card)[:short]), _bar(row, _LONG), [row]) for row in gpus], len(gpus)
         shown = rows[:most]
     else:
         shown = [(node, "".join(map(_bar, gpus)), gpus) for node, gpus in most_room(by_node, most).items()]

@@ -144,19 +144,12 @@ class _TerminalPage(NamedTuple):
         seen = Text("render.overview", about=about(report), moment=seen_at(report))
         good_news = report.verdict_severity != report.severity
         problems = self._problems(overview.findings, loud=good_news)
+        head = self._verdict(report, next(iter(report.findings), None), whole=False)
+        head += [*(problems if good_news else []), *self._prose(seen, "  ", style=_LABEL)]
+        rest = [] if good_news else problems, self._next(overview.steps), self._not_read(report.gaps)
         for rows in range(_ROWS_SHOWN, _FEWEST_ROWS - 1, -1):
-            shown = (
-                [
-                    *self._verdict(report, next(iter(report.findings), None), whole=False),
-                    *(problems if good_news else []),
-                    *self._prose(seen, "  ", style=_LABEL),
-                ],
-                *(self._part(table.shown, rows, table.left_out, table.together) for table in overview.tables),
-                self._bars(roomy, rows, len(by_node)),
-                [] if good_news else problems,
-                self._next(overview.steps),
-                self._not_read(report.gaps),
-            )
+            parts = (self._part(table.shown, rows, table.left_out, table.together) for table in overview.tables)
+            shown = (head, *parts, self._bars(roomy, rows, len(by_node)), *rest)
             sections = [section for section in shown if section]
             if sum(map(len, sections)) + len(sections) <= most + 1:
                 break

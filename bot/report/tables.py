@@ -194,8 +194,7 @@ def table_in_words(table: Table, say: Texts) -> Table:
             sheet = told.sheet
 
             def in_words(row: Any) -> Any:
-                cells = {name: getattr(row, name) for name in sheet.texts}
-                words = {name: say.words(cell) for name, cell in cells.items() if isinstance(cell, Text)}
+                words = {name: say.words(cell) for name in sheet.texts if isinstance(cell := getattr(row, name), Text)}
                 if not words:
                     return row
                 return row._replace(**words) if hasattr(row, "_replace") else structs.replace(row, **words)

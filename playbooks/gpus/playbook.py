@@ -210,7 +210,7 @@ def _card_row(card: CardSeen, differs: tuple[int, int] | None) -> GpuRow:
         holders=NameList([name if bound else f"{name} (reserved)" for name, bound in card.holders]),
         slots=f"{'?' if slots is None else slots}/{card.card.slots}",
         cores_used=cores,
-        cores_total=card.card.cores,
+        cores_total=card.cores,
         memory_counted=differs[0] if differs else "",
         noun=card.noun,
         divided=card.divided,

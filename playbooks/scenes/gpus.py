@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -10,6 +11,7 @@ from msgspec import structs
 from bot.hami.fit import verdicts
 from bot.hami.fit.allocated_totals import Share
 from bot.hami.fit.cluster_view import View
+from bot.hami.fit.node_cache import NodeStock
 from bot.hami.fit.verdicts import NodeCards
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import Unregistered
@@ -42,7 +44,7 @@ _WITHOUT_HOLDERS = ("unhealthy", "cordoned", "other-type")
 """States of a GPU that do not depend on what is given of it."""
 
 
-class CardSeen(msgspec.Struct, frozen=True):
+class CardSeen(msgspec.Struct, frozen=True, gc=False):
     """A GPU. `used` is what all pods hold of it, `slice_mib` the most memory that one pod could get now; None if not
     known.
 
@@ -52,11 +54,13 @@ class CardSeen(msgspec.Struct, frozen=True):
 
     node: str
     card: Card
+    holders: tuple[tuple[str, bool], ...]
     state: str
-    used: Share | None
     slice_mib: int | None
-    holders: tuple[tuple[str, bool], ...] = ()
+    used: Share | None
     unknown: Prose = ""
+    cores: int = 0
+    """How many cores the GPU has, also where HAMi notes a mask of them."""
     divided: bool = True
     """Whether HAMi hands out parts of the GPU's memory."""
     noun: str = "GPU"
@@ -128,9 +132,8 @@ def _each(world: ClusterScene, names: Iterable[str]) -> list[CardSeen]:
     for name in names:
         *others, newest = (_cards_of(view, name, known) for view, known in zip(world.views, told, strict=True))
         by_uuid = [{card.card.uuid: card for card in cards} for cards in others]
-        newest.sort(key=lambda card: (card.card.index, card.card.uuid))
-        for card in newest:
-            agreed = all(cards.get(card.card.uuid) == card for cards in by_uuid)
+        for card in sorted(newest, key=attrgetter("card.index", "card.uuid")):
+            agreed = not others or all(cards.get(card.card.uuid) == card for cards in by_uuid)
             found.append(card if agreed else structs.replace(card, state=UNKNOWN, used=None, slice_mib=None))
     return found
 
@@ -141,24 +144,24 @@ def _cards_of(view: View, name: str, told: "_Told") -> list[CardSeen]:
     if isinstance(seen.state, Unregistered):
         registration = seen.state.registration
         cards = view.cards_of(name, registration).cards if registration else ()
-        return [_seen(view, name, card, _ToldOf(UNREGISTERED, 0, _used(view, card)), holders) for card in cards]
-    if blocked := _blocked(view, node):
-        return [_seen(view, name, card, _ToldOf(blocked, 0, _used(view, card)), holders) for card in seen.state.cards]
+        return [_seen(name, card, _told_of(view, card, UNREGISTERED), holders) for card in cards]
+    if blocked := _blocked(seen, node):
+        return [_seen(name, card, _told_of(view, card, blocked), holders) for card in seen.state.cards]
     found: list[CardSeen] = []
     for card, kind in zip(seen.state.cards, seen.kinds, strict=True):
         alike = kind, card.card.numa, card.card.index
         if (what := told.get(alike)) is None:
             what = told[alike] = _ask(view, card, seen.state.cordoned)
-        found.append(_seen(view, name, card, what, holders))
+        found.append(_seen(name, card, what, holders))
     return found
 
 
-def _blocked(view: View, node: Node) -> str:
+def _blocked(seen: NodeStock, node: Node) -> str:
     if is_cordoned(node):
         return "node-cordoned"
     if not_ready(node):
         return "node-not-ready"
-    return "no-allocatable" if view.stock_of(node.name).by_turns else ""
+    return "no-allocatable" if seen.by_turns else ""
 
 
 def _holders(view: View, name: str) -> Mapping[str, list[tuple[str, bool]]]:
@@ -171,40 +174,31 @@ def _holders(view: View, name: str) -> Mapping[str, list[tuple[str, bool]]]:
 
 
 class _ToldOf(NamedTuple):
-    """What the filter says of a card."""
+    """What is equal for alike cards: the last fields of `CardSeen`."""
 
     state: str
     slice_mib: int | None
     used: Share | None
-    unknown: Prose = ""
+    unknown: Prose
+    cores: int
+    divided: bool
+    noun: str
 
 
 _Told = dict[tuple[int, int, int], _ToldOf]
 """Results by what is equal for cards that differ only in their UUID: tens of thousands are of a few hundred kinds."""
 
 
-def _seen(
-    view: View, name: str, card: CardState, told: _ToldOf, holders: Mapping[str, list[tuple[str, bool]]]
-) -> CardSeen:
+def _seen(name: str, card: CardState, told: _ToldOf, holders: Mapping[str, list[tuple[str, bool]]]) -> CardSeen:
+    mine = holders.get(card.card.uuid)
+    return CardSeen(name, card.card, tuple(sorted(mine)) if mine else (), *told)
+
+
+def _told_of(view: View, card: CardState, state: str, slice_mib: int | None = 0, unknown: Prose = "") -> _ToldOf:
     device = view.facts.config.device_of(card.card.type)
-    cores = device.vendor.count_cores(card.card.cores)  # their number where HAMi notes a mask of them
-    shown = card.card if cores == card.card.cores else structs.replace(card.card, cores=cores)
-    return CardSeen(
-        name,
-        shown,
-        told.state,
-        told.used,
-        told.slice_mib,
-        holders=tuple(sorted(holders.get(card.card.uuid, ()))),
-        unknown=told.unknown,
-        divided=bool(device.resources.memory),
-        noun=device.vendor.names.noun,
-    )
-
-
-def _used(view: View, card: CardState) -> Share | None:
-    count = view.facts.config.device_of(card.card.type).vendor.count_cores
-    return None if view.ledger is None else Share(card.slots, card.memory_mib, count(card.cores))
+    count, divided = device.vendor.count_cores, bool(device.resources.memory)
+    used = None if view.ledger is None else Share(card.slots, card.memory_mib, count(card.cores))
+    return _ToldOf(state, slice_mib, used, unknown, count(card.card.cores), divided, device.vendor.names.noun)
 
 
 def _ask(view: View, card: CardState, cordoned: frozenset[str]) -> _ToldOf:
@@ -218,7 +212,7 @@ def _ask(view: View, card: CardState, cordoned: frozenset[str]) -> _ToldOf:
     if view.ledger is None and state not in _WITHOUT_HOLDERS:
         state = UNKNOWN
     slice_mib = None if state == UNKNOWN else max(device.vendor.slices(card), default=0) if state == FREE else 0
-    return _ToldOf(state, slice_mib, _used(view, card), verdict.unknown)
+    return _told_of(view, card, state, slice_mib, verdict.unknown)
 
 
 def _state(code: str, card: CardState, divided: bool) -> str:  # noqa: FBT001  # of the device
