@@ -94,7 +94,7 @@ def _picked(
     """The headings and the rows of those columns that tell something."""
     fields = list(rows.sheet.brief)
     values = [[getattr(row, field) for field in fields] for row in shown]
-    uuids = [field for field in fields if isinstance(getattr(rows.typed[0], field), Uuid)]
+    uuids = {field for row in values for field, value in zip(fields, row, strict=True) if isinstance(value, Uuid)}
     short = shortest_uuid(getattr(row, field) for field in uuids for row in rows.typed)
     columns = [
         [str(value[:short]) if isinstance(value, Uuid) else _cell(value, now) for value in column]
@@ -130,9 +130,9 @@ def _cell(value: Any, now: datetime | None) -> Prose:
             return str(value)
 
 
-def shortest_uuid(values: Iterable[object]) -> int | None:
-    """The fewest characters that keep the UUIDs among the values distinct; None for all of them."""
-    distinct = {value for value in values if isinstance(value, Uuid)}
+def shortest_uuid(uuids: Iterable[str]) -> int | None:
+    """The fewest characters that keep the UUIDs distinct; None for all of them."""
+    distinct = set(uuids)
     sizes = range(_SHORTEST, max(map(len, distinct), default=0))
     return next((size for size in sizes if len(set(map(itemgetter(slice(size)), distinct))) == len(distinct)), None)
 
@@ -172,7 +172,7 @@ def bars(by_node: GpusByNode, most: int = MOST_LINES, of: int | None = None) -> 
         return None
     if of in (None, 1) and len(by_node) == 1:
         gpus = [row for some in by_node.values() for row in some]
-        short = shortest_uuid(row.card for row in gpus)
+        short = shortest_uuid(str(row.card) for row in gpus)
         rows, total = [(visible(str(row.card)[:short]), _bar(row, _LONG), [row]) for row in gpus], len(gpus)
         shown = rows[:most]
     else:

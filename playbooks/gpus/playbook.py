@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from sys import intern
 from typing import Literal, NamedTuple
 
 import click
@@ -62,6 +63,7 @@ TYPES = Sheet(
     },
 )
 
+_NOBODY = NameList()
 _MOST_ROWS = 12
 """The most GPUs that an overview shows."""
 
@@ -162,8 +164,10 @@ def _tables(scene: GpusScene) -> tuple[Table, ...]:
     counted = differing(process, ledger)
     types = _types(scene.registered)
     rows = [_card_row(card, counted.get((card.node, card.card.uuid))) for card in scene.cards]
-    brief = rows if scene.node else _alike(filter(_is_notable, rows))
-    tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=brief[:_MOST_ROWS])
+    notable = rows if scene.node else _alike(filter(_is_notable, rows))
+    cards = [(row, row.card) for row in notable[:_MOST_ROWS]]
+    brief = [row if isinstance(card, Text) else structs.replace(row, card=Uuid(card)) for row, card in cards]
+    tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=brief)
     return (*(tables[::-1] if scene.node else tables), *ledger_table(process, ledger, scene.names))
 
 
@@ -201,14 +205,16 @@ def _card_row(card: CardSeen, differs: tuple[int, int] | None) -> GpuRow:
     slots, memory, cores = card.used or (None, None, None)
     return GpuRow(
         node=card.node,
-        card=Uuid(card.card.uuid),
+        card=card.card.uuid,
         type=card.card.type,
         state=card.state,
         memory_used=memory,
         memory_free=card.free_mib if card.divided and (card.used is None or card.state != UNREGISTERED) else "",
         memory_total=card.card.memory_mib,
-        holders=NameList([name if bound else f"{name} (reserved)" for name, bound in card.holders]),
-        slots=f"{'?' if slots is None else slots}/{card.card.slots}",
+        holders=NameList(name if bound else f"{name} (reserved)" for name, bound in card.holders)
+        if card.holders
+        else _NOBODY,
+        slots=intern(f"{'?' if slots is None else slots}/{card.card.slots}"),
         cores_used=cores,
         cores_total=card.cores,
         memory_counted=differs[0] if differs else "",

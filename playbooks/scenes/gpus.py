@@ -40,6 +40,7 @@ _STATES = {
     verdicts.TYPE_MISMATCH: "other-type",
     verdicts.NODE_INSUFFICIENT: "other-type",
 }
+_DISAGREED = {"state": UNKNOWN, "slice_mib": None, "used": None, "free_mib": None, "stranded_mib": 0}
 _WITHOUT_HOLDERS = ("unhealthy", "cordoned", "other-type")
 """States of a GPU that do not depend on what is given of it."""
 
@@ -65,16 +66,10 @@ class CardSeen(msgspec.Struct, frozen=True, gc=False):
     """Whether HAMi hands out parts of the GPU's memory."""
     noun: str = "GPU"
     """What users call such a device: GPU, NPU, …"""
-
-    @property
-    def free_mib(self) -> int | None:
-        """The memory in MiB that is not given, whether or not a pod could get it; None if not known."""
-        return None if self.used is None else max(self.card.memory_mib - self.used.memory_mib, 0)
-
-    @property
-    def stranded_mib(self) -> int:
-        """The memory in MiB that is free and that no pod can get."""
-        return 0 if self.state in (FREE, UNKNOWN, UNREGISTERED) or not self.divided else self.free_mib or 0
+    free_mib: int | None = None
+    """The memory in MiB that is not given, whether or not a pod could get it; None if not known."""
+    stranded_mib: int = 0
+    """The memory in MiB that is free and that no pod can get."""
 
 
 class GpusScene(OfCluster, frozen=True, dict=True, eq=False):
@@ -134,7 +129,7 @@ def _each(world: ClusterScene, names: Iterable[str]) -> list[CardSeen]:
         by_uuid = [{card.card.uuid: card for card in cards} for cards in others]
         for card in sorted(newest, key=attrgetter("card.index", "card.uuid")):
             agreed = not others or all(cards.get(card.card.uuid) == card for cards in by_uuid)
-            found.append(card if agreed else structs.replace(card, state=UNKNOWN, used=None, slice_mib=None))
+            found.append(card if agreed else structs.replace(card, **_DISAGREED))
     return found
 
 
@@ -183,6 +178,8 @@ class _ToldOf(NamedTuple):
     cores: int
     divided: bool
     noun: str
+    free_mib: int | None
+    stranded_mib: int
 
 
 _Told = dict[tuple[int, int, int], _ToldOf]
@@ -198,7 +195,10 @@ def _told_of(view: View, card: CardState, state: str, slice_mib: int | None = 0,
     device = view.facts.config.device_of(card.card.type)
     count, divided = device.vendor.count_cores, bool(device.resources.memory)
     used = None if view.ledger is None else Share(card.slots, card.memory_mib, count(card.cores))
-    return _ToldOf(state, slice_mib, used, unknown, count(card.card.cores), divided, device.vendor.names.noun)
+    free = None if used is None else max(card.card.memory_mib - used.memory_mib, 0)
+    lost = 0 if state in (FREE, UNKNOWN, UNREGISTERED) or not divided else free or 0
+    noun, cores = device.vendor.names.noun, count(card.card.cores)
+    return _ToldOf(state, slice_mib, used, unknown, cores, divided, noun, free, lost)
 
 
 def _ask(view: View, card: CardState, cordoned: frozenset[str]) -> _ToldOf:
