@@ -105,12 +105,14 @@ class _Look(NamedTuple):
 
     def __call__(self, node: Node) -> tuple[bool, bool]:
         first = self.config.devices[0].word
-        looks = [self._first(node)] if self.word in ("", first) else []
-        if not self.word:
-            looks += [(True, _is_ill(node, device)) for device in given_beside(node, self.config)]
-        elif self.word != first and is_for(node, device := self.config.by_word[self.word]):
-            looks.append((True, _is_ill(node, device)))
-        return any(expects for expects, _ in looks), any(ill for _, ill in looks)
+        if self.word == first:
+            return self._first(node)
+        if self.word:
+            device = self.config.by_word[self.word]
+            return (True, _is_ill(node, device)) if is_for(node, device) else (False, False)
+        expects, ill = self._first(node)
+        beside = given_beside(node, self.config)
+        return expects or bool(beside), ill or any(_is_ill(node, device) for device in beside)
 
     def _first(self, node: Node) -> tuple[bool, bool]:
         text = node.metadata.annotation(FIRST.names.register)

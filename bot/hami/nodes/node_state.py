@@ -256,6 +256,9 @@ class GpuSettings(msgspec.Struct, frozen=True):
         return dict(zip(SETTING_FLAGS, (self.split, self.memory_scaling, self.core_scaling), strict=True))[key]
 
 
+_UNSET = GpuSettings()
+
+
 class _PluginConfigFile(msgspec.Struct):
     nodeconfig: list[GpuSettings] | None = None
 
@@ -267,7 +270,7 @@ class _SettingsOfAll(msgspec.Struct):
 class PluginSettings(msgspec.Struct, frozen=True):
     """The device plugin's settings, for all nodes and for single ones. `config_maps`: where each file stands."""
 
-    every: GpuSettings = GpuSettings()
+    every: GpuSettings = _UNSET
     by_node: dict[str, GpuSettings] = {}
     config_maps: dict[str, ConfigMap] = {}
 
@@ -344,8 +347,8 @@ def differing_settings(
 
     Of MIG GPUs only the mode is compared: they have the slots and memory of their instances.
     """
-    own, every = settings.by_node.get(node.name, GpuSettings()), settings.every
-    every = every if version and version >= READS_DEVICE_CONFIG else GpuSettings()
+    own, every = settings.by_node.get(node.name, _UNSET), settings.every
+    every = every if version and version >= READS_DEVICE_CONFIG else _UNSET
     if own.mode and card.mode and own.mode != card.mode:
         return [DifferingSetting(MODE_SETTING, own.mode, card.mode)]
     values = (
