@@ -91,9 +91,7 @@ class Inbox:
         self.deps.work.start(key, job, tell, payload=msgspec.json.encode(question).decode(), regardless=True)
 
     async def ask_typed(self, key: str, question: Question) -> None:
-        """Asks as `ask` does, but returns when the store has the question: for a form that somebody filled in, or at
-        the end of a deed.
-        """
+        """Asks as `ask` does, but returns when the store has the question: for a filled form, or the end of a deed."""
         self.ask(key, question)
         await self.deps.work.settled(key)
 
@@ -230,9 +228,7 @@ class Inbox:
             fit = find("fit")
             manifest = [Manifest("the pasted manifest", question.manifest)]
             asked = ParsedQuestion(fit, fit.request(file=manifest, namespace=asked.namespace), asked.options)
-        if isinstance(asked, ChangeAsked):  # a form or a message of ours asked for it, which shows nothing to confirm
-            raise UsageError(Text("error-not-done.ask-change-with-command"), example=example(words))
-        if isinstance(asked, CommandAsked):
+        if isinstance(asked, ChangeAsked | CommandAsked):  # by a form or message of ours, which confirms nothing
             raise UsageError(Text("error-not-done.ask-with-command"), example=example(words))
         if isinstance(asked, ProfileAsked):  # taken over from a process that ended: nobody waits through it twice
             raise GaveUp(self.deps.say("profile.interrupted"), example=example(words))
@@ -338,7 +334,8 @@ class Inbox:
             answer = await shown
         except AccessDenied as error:
             denied = error.denied
-            answer = render_denied(denied.why, denied.who, denied.where).in_words(self.deps.say)
+            said = render_denied(denied.why, denied.who, denied.where)
+            answer = said.in_words(self.deps.texts(language_of(question.words)))
         if answer is not None:
             message = progress(answer) if isinstance(answer, str) else answer
             await self.reply(key, question).answer(message, mark=DONE)

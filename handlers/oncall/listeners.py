@@ -97,9 +97,7 @@ class _Form(msgspec.Struct, frozen=True):
 
 
 class _OncallWindow:
-    """Where people act on incidents: its listeners, what tells them which messages are theirs, and how what they take
-    is carried out.
-    """
+    """Where people act on incidents: listeners, which messages are theirs, and how what they take is carried out."""
 
     def __init__(self, inbox: Inbox, triage: TriageService | None, digests: Digests) -> None:
         self._inbox = inbox
@@ -159,7 +157,7 @@ class _OncallWindow:
     async def _said(self, taken: AcceptedDeed[Any]) -> str | Message:
         key, question = taken.key, taken.asked
         who = Person(question.user, question.channel)
-        cluster, words = _without_cluster(_words(question.words))
+        cluster, words = _without_options(_words(question.words))
         if words and words[0].casefold() == "digest":
             about = self._inbox.deps.the_cluster(cluster, question.channel)
             zone = await self._digests.zone_of(who.user) if len(words) > 2 else ""
@@ -366,10 +364,13 @@ def _words(text: str) -> list[str]:
     return split_words(text)
 
 
-def _without_cluster(words: list[str]) -> tuple[str, list[str]]:
-    for number, word in enumerate(words):
-        if word.startswith("--cluster="):
-            return word.partition("=")[2], words[:number] + words[number + 1 :]
-        if word == "--cluster" and number + 1 < len(words):
-            return words[number + 1], words[:number] + words[number + 2 :]
-    return "", words
+def _without_options(words: list[str]) -> tuple[str, list[str]]:
+    """The cluster that the words name, and the words without it and without the language."""
+    named, left, rest = {"--cluster": ""}, list[str](), iter(words)
+    for word in rest:
+        flag, given, value = word.partition("=")
+        if flag in ("--cluster", "--lang"):
+            named[flag] = value if given else next(rest, "")
+        else:
+            left.append(word)
+    return named["--cluster"], left

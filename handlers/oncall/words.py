@@ -17,7 +17,7 @@ from bot.triage.state import Deed
 Verb = Literal["list", "report", "export", "show", "remind"]
 _SOME_ID = "3fa29c1b"
 REPORT_EXAMPLE, REPORT_OFF = "oncall report weekly mon 09:00 Asia/Shanghai", Text("error-oncall.report-off-ends-it")
-REPORT_EXAMPLES = f"/hami oncall report, or /hami {REPORT_EXAMPLE}"
+REPORT_EXAMPLES = f"/hami oncall report, /hami {REPORT_EXAMPLE}"
 EXAMPLES = {"triage": f"triage note {_SOME_ID} rebooted gpu-7", "oncall": "oncall"}
 SUMMARIES = {
     "triage": "Act on an incident by its id, or in its thread: "
@@ -79,7 +79,7 @@ def oncall_commands(program: str) -> list[click.Command]:
 
     def elsewhere(words: Sequence[str]) -> None:
         del words
-        raise _wrong("incidents are acted on by a command or a mention")
+        raise _wrong(Text("error-not-done.ask-with-command"))
 
     return [
         click.Command(
@@ -96,8 +96,7 @@ def oncall_commands(program: str) -> list[click.Command]:
 def read_words(words: Sequence[str], *, mentioned: bool = False) -> IncidentRequest:
     """The request in the words, `triage` or `oncall` first. Raises UsageError, whose hint is an example.
 
-    People are ids, in Slack's own writing (`<@U0123ABCD>`) or bare; where the bot was not `mentioned`, as in a command,
-    they are only names.
+    People are ids, in Slack's own writing (`<@U0123ABCD>`) or bare; names alone where the bot was not `mentioned`.
     """
     verb, rest = (words[0].casefold() if words else ""), list(words[1:])
     if verb == "oncall":
@@ -142,7 +141,7 @@ def _every_week(when: Sequence[str]) -> Schedule:
     if left:
         raise UsageError(Text("error-oncall.too-much", words=repr(left[0])), example=REPORT_EXAMPLES)
     schedule = read_schedule(day, at, zone)
-    if isinstance(schedule, str):
+    if isinstance(schedule, Text):
         raise UsageError(schedule, example=REPORT_EXAMPLES)
     return schedule
 
@@ -173,8 +172,7 @@ def _with_rest(asked: IncidentRequest, rest: list[str], *, mentioned: bool) -> I
 
 
 def read_mute(words: Sequence[str]) -> tuple[float, str]:
-    """How long a mute lasts: seconds, or the node that is to register; neither: as long as its cause. Raises
-    UsageError.
+    """How long a mute lasts: seconds, or the node that is to register, or as its cause. Raises UsageError.
 
     `2h`, `for 2h`, `until gone`, `until resolved`, `until node gpu-7 registers`; no words mean as long as its cause.
     """
