@@ -146,9 +146,7 @@ class AbsentPod(msgspec.Struct, frozen=True):
 
 
 async def resolve(cluster: Cluster, wanted: Subject, *, whole_name: bool = False) -> FoundPod | AbsentPod:
-    """The pod that is meant, or why there is none; with `whole_name` a part of a name finds none. Raises
-    SourceError.
-    """
+    """The pod that is meant, or why there is none; of a `whole_name` no part. Raises SourceError."""
     if wanted.kind != "Pod":
         return await _by_owner(cluster, wanted)
     if wanted.namespace:
@@ -228,8 +226,7 @@ def as_called(nodes: Iterable[str]) -> Mapping[str, str]:
 async def gather_names(cluster: Cluster) -> KnownNames:
     """The names of pods, owners, nodes, namespaces and GPU types in a cluster, as far as they can be read."""
     pods, nodes = await asyncio.gather(
-        seen("pods", cluster.list(PODS, metadata_only=True)),
-        seen("nodes", cluster.list(NODES, metadata_only=True)),
+        seen("pods", cluster.list(PODS, metadata_only=True)), seen("nodes", cluster.list(NODES, metadata_only=True))
     )
     spaces: defaultdict[str, dict[str, None]] = defaultdict(dict)
     owners: defaultdict[str, dict[str, None]] = defaultdict(dict)
