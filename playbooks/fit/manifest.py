@@ -49,11 +49,9 @@ class ManifestSpec(PodSpec, frozen=True):
 
 
 class PodRole(NamedTuple):
-    """The role of a pod in its manifest: how many pods are like it, `replicas` (None where the cluster decides, as for
-    a DaemonSet).
+    """The role of a pod in its manifest. `replicas` are like it, None where the cluster decides, as for a DaemonSet.
 
-    `kind` and `of` are the object with the template, `least` how many pods have to start together, None where it does
-    not say.
+    `kind` and `of` are the object with the template; `least` pods have to start together, None where it does not say.
     """
 
     kind: str = "Pod"
@@ -64,9 +62,7 @@ class PodRole(NamedTuple):
 
 
 class ManifestPod(Pod, frozen=True):
-    """A pod of a manifest. `written_in` is the file that was named, `-` where there is none; like the role, it is set
-    by the reader and never read from a document.
-    """
+    """A pod of a manifest, `written_in` a file, or `-`; like the role, the reader sets it, and no document does."""
 
     spec: ManifestSpec = ManifestSpec()
     written_in: str = STANDARD_INPUT
@@ -127,9 +123,7 @@ _MAX_KINDS = 5
 
 
 class Manifest(NamedTuple):
-    """A manifest's text. `path` is its name in errors; `file` is the path to name in commands, `-` where it is no
-    file.
-    """
+    """A manifest's text. `path` is its name in errors, `file` its path in commands, `-` where it is no file."""
 
     path: str
     text: str

@@ -53,9 +53,8 @@ _WORDS_OF_OTHERS = _WORDS | {
 
 
 def why_nowhere(scene: PodScene) -> Sequence[Prose]:
-    """Why the pod fits on no node, as reasons with their number of nodes: the list as it is shown, with reasons first
-    that pass with time, then shorter and shorter forms. Reasons that are left out are counted too, so the numbers add
-    up to all nodes.
+    """Why the pod fits on no node, as reasons with their number of nodes, those that pass with time first; then shorter
+    and shorter forms. Reasons that are left out are counted too, so the numbers add up to all nodes.
     """
     kind, rules = scene.request.constraints.use_type, scene.view.rules
     if kind:  # it is what the pod is kept to: no node may have so many cards of it
@@ -90,8 +89,7 @@ def _counted(scene: PodScene, some: Mapping[tuple[str, ...], int], dropped: int)
 
 
 def why_never(scene: PodScene) -> Text:
-    """Why the request is too large for the cluster: for the memory of a GPU, for the number of GPUs, or else for both
-    together.
+    """Why the request is too large for the cluster: for a GPU's memory, for the number of GPUs, or for both together.
 
     For another vendor's devices another rule may refuse it: HAMi's own words about an empty node tell.
     """

@@ -193,9 +193,7 @@ def fits(scene: AskedScene) -> Iterator[Finding]:
 
 @rule("kubernetes-filter", reads=("nodes",))
 def lost(scene: AskedScene) -> Iterator[Finding]:
-    """The finding that HAMi would give the pod nodes which Kubernetes refuses: what would let the pod onto these, or
-    onto the others.
-    """
+    """The finding that Kubernetes refuses all nodes which HAMi would give the pod: what would let the pod in."""
     takers = scene.takers
     if not takers or any(taker not in scene.obstacles for taker in takers):
         return
@@ -364,9 +362,7 @@ def _judged(scene: AskedScene) -> list[str]:
 
 
 def _forms(claim: Callable[[Prose, Prose], Text], scene: AskedScene, whys: Sequence[Prose]) -> tuple[Text, Text]:
-    """The claim, of a pod's name and why, with the first form of the reasons, and with the first that keeps it within a
-    verdict's length.
-    """
+    """The claim of a pod's name and why in its first form, and in the first that is no longer than a verdict."""
     names = dict.fromkeys((scene.once(pod_in_words), scene.name))
     forms = [claim(name, why) for why in whys or [Text("words.none")] for name in names]
     return forms[0], fitting(forms, VERDICT_LIMIT)

@@ -1,6 +1,4 @@
-"""One pod that `fit` tries, as HAMi's webhook would admit it: what it asks for beside HAMi's devices, and what a share
-of a card comes to.
-"""
+"""One pod that `fit` tries, as HAMi's webhook would admit it: what else it asks for, and what a share comes to."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
