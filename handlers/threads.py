@@ -1,7 +1,6 @@
 """What a message in Slack means, by its words, by its thread and by what is in the cluster.
 
-A question below an answer need not repeat whom it asks about, or its cluster, and a message is one question, however
-often it is edited.
+A question below an answer need not repeat its subject or cluster. A message is one question, however often edited.
 """
 
 import logging

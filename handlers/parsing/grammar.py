@@ -72,12 +72,7 @@ def plain_command(
         return CommandAsked(verb, options)
 
     return click.Command(
-        verb,
-        callback=asked,
-        params=[*params],
-        help=about,
-        epilog=f"Example: {example}",
-        hidden=hidden,
+        verb, callback=asked, params=[*params], help=about, epilog=f"Example: {example}", hidden=hidden
     )
 
 
@@ -86,8 +81,7 @@ DOCTOR_SUMMARY = "Check all that the bot needs: settings, Slack, store, clusters
 
 
 class Grammar(click.Group):
-    """The verbs of a surface: Slack or the shell. `options` are the surface's own and may stand before or after the
-    verb.
+    """The verbs of a surface: Slack or the shell. `options` are the surface's own, before the verb or behind it.
 
     `instead` makes the command of a playbook's verb that takes more words than the playbook, `later` other commands:
     none of them is imported before one of its group is asked for. `usual` gives the language of help.
