@@ -1,4 +1,4 @@
-"""click's errors and help in the reader's language: apart from the grammar, so that `profile` loads little."""
+"""click's errors and help in the reader's language; apart from the grammar, so that `profile` starts fast."""
 
 import re
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ _SAID = {
 
 
 def what_click_says(error: click.ClickException) -> Prose:
-    """The message of click's error, as a text where its kind is known; otherwise in click's own words."""
+    """The message of click's error, as a text if its kind is known; otherwise in click's own words."""
     match error:
         case click.NoSuchOption(option_name=option, possibilities=near):
             meant = Text("error-command.did-you-mean", meant=near[0]) if near else ""

@@ -1,6 +1,5 @@
-"""How the cluster is today, in figures that can be compared with yesterday's, and what is wrong, the worst first.
-
-The digest asks the other questions and reads their reports; it judges nothing by itself.
+"""`digest`: how the cluster is today, in figures that can be compared with yesterday's, and the worst problems first.
+It asks the other questions and reads their reports; it judges nothing by itself.
 """
 
 import asyncio
@@ -60,7 +59,7 @@ class DigestScene(NamedTuple):
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, DigestScene]:
-    """Gathers all the questions of a digest. Raises SourceError when none of them can be answered."""
+    """Gathers all the questions of a digest. Raises SourceError if none of them can be answered."""
     found, usage = await asyncio.gather(
         asyncio.gather(*(_gather(verb, sources) for verb in ASKED)), gather_usage(sources)
     )

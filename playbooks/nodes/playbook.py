@@ -1,4 +1,4 @@
-"""Are the nodes as HAMi needs them: registered, answering, unlocked, with healthy cards that kubelet offers too?"""
+"""`nodes`: are the nodes as HAMi needs them: registered, answering, unlocked, all GPUs healthy and offered?"""
 
 import asyncio
 from collections import Counter
@@ -41,7 +41,7 @@ class Request(NamedTuple):
 
 
 def request(node: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
-    """The question as typed."""
+    """Reads the typed question."""
     return Request(read_node(node), all)
 
 
@@ -143,7 +143,6 @@ def _registered(node: NodeScene) -> Evidence:
 
 
 def _nothing_there(scene: NodesScene) -> Finding:
-    """No such node, a node without cards, or no cards at all."""
     if not scene.wanted:
         return finding("not-found", Text("gpus.no-cards"), "confirmed", (), (), severity="warning")
     if scene.wanted in scene.names:

@@ -84,7 +84,7 @@ PROBLEMS = Sheet(
     },
     listed=True,
 )
-"""The columns about problems, the most telling first: a message shows few."""
+"""The columns of `nodes` that tell problems, the most telling first: a message shows few."""
 ABOUT = Sheet("node", AboutRow)
 CARDS = Sheet("cards", NodeCardRow, names={"number": "index"})
 
@@ -225,7 +225,6 @@ def _kubernetes(seen: NodeScene) -> tuple[str, ...]:
 
 
 def _slots(node: NodeScene) -> str:
-    """What is registered, and what kubelet offers where that is another number."""
     if not node.expects_gpus:
         return ""
     registered = node.slots[0]
@@ -247,7 +246,6 @@ def _of_plugin(plugin: Plugin) -> str:
 
 
 def _each(values: Iterable[object]) -> str:
-    """The different values, each once, numbers by their size."""
     different = set(values)
     numbers = sorted(value for value in different if isinstance(value, int))
     return ", ".join(map(str, [*numbers, *sorted(str(value) for value in different if not isinstance(value, int))]))

@@ -1,4 +1,4 @@
-"""Which pods wait for HAMi's GPUs, and for what: each is judged as in `why`, and shown with those of the same cause."""
+"""`pending`: which pods wait for HAMi's GPUs, and for what; each is judged as in `why`, and shown by cause."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,10 +75,7 @@ class Request(NamedTuple):
 
 
 class PendingScene(NamedTuple):
-    """The pending pods, and the cluster in which they are; None where there is none.
-
-    `deserted`: the namespace has no pod and no quota at all.
-    """
+    """The pending pods and their cluster (None without any). `deserted`: the namespace has no pod and no quota."""
 
     install: InstallSeen
     waiting: Waiting
@@ -93,12 +90,12 @@ def request(
     named: str = "",
     mine: bool = False,  # noqa: FBT001, FBT002  # the same
 ) -> Request:
-    """The question as typed; a namespace may also be written as `ns/ml` or `ml/`."""
+    """Reads the typed question; a namespace may also be written as `ns/ml` or `ml/`."""
     return Request(read_namespace(namespace or named), all, mine)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, PendingScene]:
-    """Reads the pending pods, and the cluster only where some are. Raises SourceError when no pods can be read."""
+    """Reads the pending pods, and the cluster only if some are. Raises SourceError if no pods can be read."""
     cluster = sources.cluster
     namespace = wanted.namespace or (cluster.namespace if wanted.mine and wanted.whose is None else "")
     install, waiting = await gather_waiting(sources, namespace)
@@ -244,7 +241,6 @@ def _cause_row(code: Code, groups: Sequence[WaitingGroup]) -> CauseRow:
 def _pod_rows(
     judged: Sequence[JudgedPod], groups: Sequence[WaitingGroup], snapshot: Snapshot[Request, PendingScene]
 ) -> Iterator[PendingRow]:
-    """Every pod, in the order of the causes; those that were not judged last."""
     known = (pair for group in groups for pair in zip(group.pods, group.causes, strict=True))
     for pod, cause in [*known, *(each for each in judged if each.cause is None)]:
         row = waiting_row(pod, snapshot.scene.install.config, snapshot.taken_at)

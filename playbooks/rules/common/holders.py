@@ -49,21 +49,24 @@ class Owner(NamedTuple):
 def owner_of(pod: Pod | Holder) -> Owner:
     """The pod's owner: its controller; of a ReplicaSet the Deployment, by the ReplicaSet's name without the hash."""
     metadata = pod.metadata
+    return Owner(*(_controller(pod) or ("Namespace", "", metadata.namespace)), _team(metadata))
+
+
+def _controller(pod: Pod | Holder) -> tuple[str, str, str] | None:
+    metadata = pod.metadata
     refs = metadata.owner_references or ()
     ref = next((owner for owner in refs if owner.controller), next(iter(refs), None))
     if ref is None:
-        return Owner("Namespace", "", metadata.namespace, _team(metadata))
-    kind, name = ref.kind, ref.name
+        return None
     ending = f"-{metadata.label(_HASH_LABEL)}"
-    if kind == "ReplicaSet" and name.endswith(ending):
-        kind, name = "Deployment", name.removesuffix(ending)
-    return Owner(kind, metadata.namespace, name, _team(metadata))
+    if ref.kind == "ReplicaSet" and ref.name.endswith(ending):
+        return "Deployment", metadata.namespace, ref.name.removesuffix(ending)
+    return ref.kind, metadata.namespace, ref.name
 
 
 def are_siblings(pod: Pod | Holder, other: Pod | Holder) -> bool:
     """Whether the same controller would start either pod again."""
-    owner = owner_of(pod)
-    return owner.kind != "Namespace" and owner[:3] == owner_of(other)[:3]
+    return pod.namespace == other.namespace and _controller(pod) is not None and _controller(pod) == _controller(other)
 
 
 _BUILT_IN = ("Job", "CronJob")
