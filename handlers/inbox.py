@@ -58,9 +58,7 @@ DONE, FAILED = "white_check_mark", "x"
 SHOWN_WORDS = 80
 """The most characters of a question that are shown with a message about it."""
 AT_ONCE = 6
-"""How many questions read one cluster, and hold what they read, at a time. One person has at most one turn less, so
-that others are answered while theirs hang.
-"""
+"""How many questions read one cluster at a time. One person has one turn less: others are answered if theirs hang."""
 
 log = logging.getLogger(__name__)
 

@@ -43,9 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class AddDigest(NamedTuple):
-    """A request to add a digest: `digest daily 09:00 Asia/Shanghai` or `digest "0 9 * * 1-5" Europe/Berlin` (quotes or
-    not). It may also be for the on-call report, see `handlers.oncall.words`.
-    """
+    """A request to add a digest, as `digest daily 09:00 Asia/Shanghai`, or the weekly on-call report."""
 
     schedule: Schedule
     kind: DigestKind = "digest"

@@ -203,7 +203,6 @@ _WRITTEN = (None, "file_share", "thread_broadcast")
 
 def persons_message(event: Mapping[str, Any]) -> dict[str, Any] | None:
     """The message as its author left it: `user`, `channel`, `text`, `ts`, and after an edit `edited`.
-
     None for messages that no person wrote (two bots would talk for ever), for joins and deletions, and for edits that
     Slack itself makes, as for the preview of a link.
     """
@@ -326,7 +325,6 @@ _MOST_BEFORE = 8
 
 def normalise(text: str) -> str:
     """The text of a question as Slack delivers it in the one form that the bot reads; twice changes nothing.
-
     The verb is in lower case, characters are those of an English keyboard, marks around the question are gone. A valid
     name of Kubernetes stays as it is. A reason and a note lose only invisible characters.
     """

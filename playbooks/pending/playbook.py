@@ -62,10 +62,9 @@ _GRACE = timedelta(seconds=30)
 
 
 class Request(NamedTuple):
-    """The namespace whose pending pods are asked for, empty for all. `all`: everything instead of an overview.
-
-    `mine`: the asker's pods alone; `whose` are the namespaces and labels (`ml`, `owner=ada`) by which Slack knows the
-    asker's pods, None in a shell: there they are the pods of the credentials' own namespace.
+    """The namespace whose pending pods are asked for, empty for all. `all`: everything instead of an overview. `mine`:
+    the asker's alone; Slack knows them by the namespaces and labels (`ml`, `owner=ada`) `whose`. In a shell that is
+    None: there they are the pods of the credentials' own namespace.
     """
 
     namespace: str
