@@ -43,13 +43,14 @@ _PASTED = re.compile(
 )
 """The text of an event, a condition or a log line that was pasted."""
 _WHY = re.compile(r"\bwhy\b|[为為](?:什[么麼]|啥|何)|什[么麼]原因|咋|怎[么麼]")
-_MORE = re.compile(r"\b(?:else|others?|there|namespace|elsewhere)\b|其他|其它|别的|还有")
+_OTHERS = r"\b(?:else|others?|elsewhere)\b|其他|其它|别的"
+_MORE = re.compile(rf"{_OTHERS}|\b(?:there|namespace)\b|还有")
 _IT = r"\b(?:its?|this|that|he|one)\b(?! (?:cluster|hami|sched|version))|它|[这那][个台](?!集群|调度)|上面|该"
 _POINTS = re.compile(rf"{_IT}|\bthere\b|这里|那里")
 _AND = re.compile(
     r"^(?:and|what about|how about|also|again|still|now|so|any(?:thing)? new|(?:any )?(?:updates?|news|progress)"
     r"|what (?:now|next|can|should)|how .*(?:fix|solve|resolve))\b"
-    r"|呢|还是|再(?:看|查)|怎[么麼](?:样了|办|解决|修|处理)|如何(?:解决|修|处理)|好了[吗没]"
+    r"|^[为為](?:什[么麼]|啥|何)$|呢|还是|再(?:看|查)|怎[么麼](?:样了|办|解决|修|处理)|如何(?:解决|修|处理)|好了[吗没]"
 )
 _THANKS = re.compile("[🙏👍🎉❤😀🙂]")
 _UNIT = r"(gi|mi|gib|mib|gb|mb|gigs?|megs?|g|m|%)(?![a-z])"
@@ -108,9 +109,8 @@ def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()
         named = [word for word in words if re.search(r"[a-z][A-Z]", word) and known_word(word)]
         return Meant([], says="pasted", codes=tuple(dict.fromkeys((*named, *phrases_in(plain)))))
     intents = _intents(found.rest)
-    if not intents:
-        found = found._replace(rest=" ".join(map(_spelt, found.rest.split())))
-        intents = _intents(found.rest)
+    if not intents and (spelt := " ".join(map(_spelt, found.rest.split()))) != found.rest:
+        found, intents = found._replace(rest=spelt), _intents(spelt)
     if "changing" in intents:
         return _unsure(found, intents)
     return _word_meant(plain, found, intents) or _command(found, intents, about) or _unsure(found, intents)
@@ -123,7 +123,8 @@ def _intents(rest: str) -> list[str]:
 def _command(found: Named, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
     """The command of the first intent that there is one for, about what was named, or else about what is pointed at."""
     first = next((one for one in intents if one not in ("meaning", "fit")), "")
-    before = Named() if _whole("own").search(found.rest) and not re.search(_IT, found.rest) else subject_in(about)
+    is_own = first != "logs" and _whole("own").search(found.rest) and not re.search(_IT, found.rest)
+    before = Named() if is_own else subject_in(about)
     if first in _SHOWN:
         return Meant([first])
     mine = not found.pods and bool(_whole("mine").search(found.rest)) and not about
@@ -138,7 +139,7 @@ def _command(found: Named, intents: Sequence[str], about: Sequence[str]) -> Mean
     if cards := _cards(found, needs_fit=bool(of_it) or not asks):
         return Meant(["fit", *cards, *(["-n", found.namespace] if found.namespace else [])])
     if found.nodes:
-        return _about_nodes(found.nodes, first, about)
+        return _about_nodes(found.nodes, "nodes" if first == "gpus" and _WHY.search(found.rest) else first, about)
     if mine and first in ("", "pending", "logs", "using", "nodes", "digest", "gpus", "latency"):
         return Meant([], says="mine")
     if first == "logs":
@@ -146,16 +147,17 @@ def _command(found: Named, intents: Sequence[str], about: Sequence[str]) -> Mean
     if about[:1] == ["fit"] and found.type and "fit" not in intents:
         asked = [word for word in about if word not in (found.type, "--type")]
         return Meant([*asked, "--type", found.type])
+    others = re.search(_OTHERS, found.rest)
     asked_of_it = ("", "pending", "status", "digest", *(("nodes", "latency", *_CARDS) if of_it else ()))
     if before.pods and not found.namespace and first in asked_of_it:
-        if first == "pending" and _MORE.search(found.rest):
+        if (first == "pending" and _MORE.search(found.rest)) or (not first and others):
             return Meant(["pending", before.of("namespace")])
         if first or _AND.search(found.rest) or _POINTS.search(found.rest):
             return Meant(["why", before.pods[0]])
     if (pod := _left_over(found)) and first in ("", "pending") and not about:
         return Meant(["why", f"{found.namespace}/{pod}" if found.namespace else pod])
     if before.nodes and (_POINTS.search(found.rest) or _AND.search(found.rest)) and not found.namespace:
-        return _about_nodes(before.nodes, first, about)
+        return Meant([about[0]]) if others else _about_nodes(before.nodes, first, about)
     return _overview(found, first, intents, about)
 
 
@@ -175,7 +177,7 @@ def _overview(found: Named, first: str, intents: Sequence[str], about: Sequence[
         return Meant([verb, found.namespace])
     if "fit" in intents and first in ("", "nodes", "gpus", "pending"):
         first = "free"
-    if not first and found.type:
+    if first in ("", "digest", "status") and found.type:
         first = "gpus"
     if not first:
         return Meant([*about]) if about and _AND.search(found.rest) else None
@@ -234,13 +236,12 @@ def _found(text: str, names: KnownNames) -> Named:
             word, start = word[value:], start + value
         name, before = word.rpartition("/")[2], word.rpartition("/")[0].rpartition("/")[2]
         leading = low[max(0, start - _NEAR) : start]
-        marked = _MARKED_AS_POD.search(leading)
-        plain = word not in filler() or (name in names.pods and marked)
-        taken = marked or name in names.pods or name in names.owners or _AMOUNT.match(low, token.end())
-        gpu_type = "" if taken else _type(word, names)
+        is_taken, gpu_type = name in names.pods or name in names.owners, len(word) > 1 and _type(word, names)
+        marked = (is_taken or gpu_type) and _MARKED_AS_POD.search(leading)
+        plain = word not in filler() or marked
         if before in ("", "node", "nodes", "no") and name in names.nodes:
             nodes[names.nodes[name]] = None
-        elif gpu_type and word not in names.namespaces:
+        elif gpu_type and not (marked or is_taken or word in names.namespaces or _AMOUNT.match(low, token.end())):
             kind = kind or gpu_type
         elif subjects := _subjects(word, namespace, names, plain=bool(plain)):
             pods |= dict.fromkeys(subjects)
@@ -312,7 +313,8 @@ def _word_meant(text: str, found: Named, intents: Sequence[str]) -> Meant | None
     rest = [word for word in said if word.lower() not in asks]
     if len(said) == 1 and known_word(text):
         return Meant(["help", known_word(text.strip(f"?!{_TAIL}"))])
-    if special and not found.nodes and ("meaning" in intents or len(rest) == 1):
+    alone = len(rest) == 1 and not _intents(text.lower().replace(rest[0].lower(), ""))
+    if special and not found.nodes and ("meaning" in intents or alone):
         return Meant(["help", special[0]])
     if "meaning" in intents and not (found.pods or found.nodes):
         no_names = {"what", "s", "meaning", "about", "is", "are", "a", "an", "the"}

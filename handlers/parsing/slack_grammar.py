@@ -286,6 +286,7 @@ def as_command(words: Sequence[str]) -> list[str] | None:
         return cleaned
     second = cleaned[1].lower() if len(cleaned) > 1 else ""
     is_word = second in filler() and SUBJECT_OF.get(verb) in ("pod", "node")
+    is_word = is_word or (second in phrase_table()["filler"]["states"].split() and SUBJECT_OF.get(verb) == "node")
     if is_word or (verb == "gpus" and model_in(second)):
         return None
     try:
