@@ -79,9 +79,7 @@ class Inbox:
         self._turns: defaultdict[str, Turns] = defaultdict(lambda: Turns(AT_ONCE, of_one=AT_ONCE - 1))
 
     def ask(self, key: str, question: Question) -> None:
-        """Answers the question once, however often Slack delivers it; `key` is Slack's id of the delivery. Without a
-        store, another replica that also gets the delivery answers it as well.
-        """
+        """Answers the question once, however often Slack delivers it (by `key`); without a store, once per replica."""
         question = _signed(question)
         job = partial(self._answer, key, question)
         tell = partial(self.tell_unanswered, key, question.for_who_asked())

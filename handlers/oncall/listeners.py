@@ -122,9 +122,7 @@ class _OncallWindow:
         return self._given
 
     def takes(self, asked: HeardWords) -> bool:
-        """Whether the words begin with a verb of on-call, or may act on the thread's incident without `triage`. Only
-        the store knows whether the thread is an incident's, and no ack waits for the store.
-        """
+        """Whether the words are on-call's, or may act on the thread's incident: no ack waits for the store to know."""
         if asked.surface == "button":
             return False
         is_short = self._given and asked.question.thread_ts and _IN_SHORT.match(asked.words)

@@ -64,9 +64,7 @@ _OF_CARDS = "(?:gpus?|cards?|devices?|张|块|个|卡)"
 
 
 class Meant(NamedTuple):
-    """What a message asks: the words of a command; or `offers`, commands to choose from, and `says` why. `codes` are
-    the words of HAMi and Kubernetes in a pasted text. With none of these, the message is no question.
-    """
+    """What a message asks: the words of a command, or `offers` to choose from and why, or a pasted text's `codes`."""
 
     words: list[str]
     offers: tuple[str, ...] = ()
@@ -75,9 +73,7 @@ class Meant(NamedTuple):
 
 
 def as_verb(text: str) -> str:
-    """The verb of a change or of on-call, such as `revert`, that a sentence asks for in other words; else empty. The
-    verb alone only shows what is open or set.
-    """
+    """The verb of a change or of on-call (`revert`) that a sentence asks for, else empty; alone it changes nothing."""
     low = text.lower().strip(" `*_~.!?")
     if low.partition(" ")[0] in HOW_TO_REVERT:
         return HOW_TO_REVERT[0]
@@ -231,17 +227,20 @@ def _found(text: str, names: KnownNames) -> Named:
     kind, end, rest = "", 0, list[str]()
     for token in _TOKEN.finditer(low):
         word, start = token[0].rstrip(_TAIL), token.start()
+        if word in filler() and word not in names.pods:
+            continue
         value = max(word.rfind("="), word.rfind(":")) + 1  # of involvedObject.name=trainer-0
         if value and (word[value:] in names.pods or word[value:] in names.nodes):
             word, start = word[value:], start + value
         name, before = word.rpartition("/")[2], word.rpartition("/")[0].rpartition("/")[2]
         leading = low[max(0, start - _NEAR) : start]
-        is_taken, gpu_type = name in names.pods or name in names.owners, len(word) > 1 and _type(word, names)
-        marked = (is_taken or gpu_type) and _MARKED_AS_POD.search(leading)
+        gpu_type = _type(word, names)
+        marked = (gpu_type or name in names.pods) and _MARKED_AS_POD.search(leading)
         plain = word not in filler() or marked
+        taken = marked or name in names.pods or name in names.owners or word in names.namespaces
         if before in ("", "node", "nodes", "no") and name in names.nodes:
             nodes[names.nodes[name]] = None
-        elif gpu_type and not (marked or is_taken or word in names.namespaces or _AMOUNT.match(low, token.end())):
+        elif gpu_type and not (taken or _AMOUNT.match(low, token.end())):
             kind = kind or gpu_type
         elif subjects := _subjects(word, namespace, names, plain=bool(plain)):
             pods |= dict.fromkeys(subjects)
@@ -361,9 +360,10 @@ def _vocabulary() -> Mapping[str, Sequence[str]]:
 
 def _spelt(word: str) -> str:
     """The word that a word nearly is, if it is one of those by which questions are read; else the word itself."""
-    typed = word.lower().strip("?!.,'")
-    known = _vocabulary().get(typed[:1], ())
-    near = [] if len(typed) < 4 or typed in known else difflib.get_close_matches(typed, known, n=1, cutoff=_CLOSE)
+    if len(typed := word.strip("?!.,'")) < 4:
+        return word
+    known = _vocabulary().get(typed[0], ())
+    near = [] if typed in known else difflib.get_close_matches(typed, known, n=1, cutoff=_CLOSE)
     return near[0] if near else word
 
 
