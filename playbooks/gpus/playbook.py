@@ -63,7 +63,6 @@ TYPES = Sheet(
     },
 )
 
-_NOBODY = NameList()
 _MOST_ROWS = 12
 """The most GPUs that an overview shows."""
 
@@ -211,9 +210,7 @@ def _card_row(card: CardSeen, differs: tuple[int, int] | None) -> GpuRow:
         memory_used=memory,
         memory_free=card.free_mib if card.divided and (card.used is None or card.state != UNREGISTERED) else "",
         memory_total=card.card.memory_mib,
-        holders=NameList(name if bound else f"{name} (reserved)" for name, bound in card.holders)
-        if card.holders
-        else _NOBODY,
+        holders=NameList([name if bound else f"{name} (reserved)" for name, bound in card.holders]),
         slots=intern(f"{'?' if slots is None else slots}/{card.card.slots}"),
         cores_used=cores,
         cores_total=card.cores,

@@ -316,7 +316,7 @@ def looked_at(seen: InstallSeen, nodes: Iterable[Node], pods: PluginPods | None 
     old = version is not None and version.version < READS_DEVICE_CONFIG
     texts = ((node, node.metadata.annotation(FIRST.names.register)) for node in nodes)
     digests = ((node, digest(FIRST.names, text)) for node, text in texts if text is not None)
-    unsized = sorted({kind for node, cards in digests if cards for kind in cards.whole if not size_of(kind, node)})
+    unsized = sorted({kind for node, cards in digests if cards for kind in cards.types if not size_of(kind, node)})
     told = [(Text("nodes.at-settings"), old or DEVICE_CONFIG_FILE in settings.config_maps)]
     if pods is not None:
         drivers = [pods.drivers] if isinstance(pods.drivers, Gap) else [read for _, read in pods.drivers]
