@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
-from typing import NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -168,40 +167,39 @@ def _holders(view: View, name: str) -> Mapping[str, list[tuple[str, bool]]]:
     return found
 
 
-class _ToldOf(NamedTuple):
-    """What is equal for alike cards: the last fields of `CardSeen`."""
-
-    state: str
-    slice_mib: int | None
-    used: Share | None
-    unknown: Prose
-    cores: int
-    divided: bool
-    noun: str
-    free_mib: int | None
-    stranded_mib: int
-
-
-_Told = dict[tuple[int, int, int], _ToldOf]
+_Told = dict[tuple[int, int, int], CardSeen]
 """Results by what is equal for cards that differ only in their UUID: tens of thousands are of a few hundred kinds."""
 
 
-def _seen(name: str, card: CardState, told: _ToldOf, holders: Mapping[str, list[tuple[str, bool]]]) -> CardSeen:
+def _seen(name: str, card: CardState, told: CardSeen, holders: Mapping[str, list[tuple[str, bool]]]) -> CardSeen:
     mine = holders.get(card.card.uuid)
-    return CardSeen(name, card.card, tuple(sorted(mine)) if mine else (), *told)
+    return structs.replace(told, node=name, card=card.card, holders=tuple(sorted(mine)) if mine else ())
 
 
-def _told_of(view: View, card: CardState, state: str, slice_mib: int | None = 0, unknown: Prose = "") -> _ToldOf:
+def _told_of(view: View, card: CardState, state: str, slice_mib: int | None = 0, unknown: Prose = "") -> CardSeen:
+    """What is equal for alike cards, without the node and the holders."""
     device = view.facts.config.device_of(card.card.type)
     count, divided = device.vendor.count_cores, bool(device.resources.memory)
     used = None if view.ledger is None else Share(card.slots, card.memory_mib, count(card.cores))
     free = None if used is None else max(card.card.memory_mib - used.memory_mib, 0)
     lost = 0 if state in (FREE, UNKNOWN, UNREGISTERED) or not divided else free or 0
-    noun, cores = device.vendor.names.noun, count(card.card.cores)
-    return _ToldOf(state, slice_mib, used, unknown, cores, divided, noun, free, lost)
+    return CardSeen(
+        "",
+        card.card,
+        (),
+        state,
+        slice_mib,
+        used,
+        unknown=unknown,
+        cores=count(card.card.cores),
+        divided=divided,
+        noun=device.vendor.names.noun,
+        free_mib=free,
+        stranded_mib=lost,
+    )
 
 
-def _ask(view: View, card: CardState, cordoned: frozenset[str]) -> _ToldOf:
+def _ask(view: View, card: CardState, cordoned: frozenset[str]) -> CardSeen:
     """Whether the card would take the smallest pod, and the largest."""
     device = view.facts.config.device_of(card.card.type)
     least = device.vendor.least(card, device.word)
