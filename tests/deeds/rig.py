@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from slack_bolt.app.async_app import AsyncApp
 
 from bot.changes.plan import annotation
 from bot.kube.client.connect import open_cluster, open_writer
 from bot.kube.client.responses import ServerClock
 from bot.kube.client.writer import Writer
 from bot.settings.schema import AccessSettings, ProfileSettings, Settings
-from bot.slack.app import Grouped
 from bot.slack.calls import open_client
 from bot.slack.gateway import Gateway
 from bot.slack.outbox import Outbox
@@ -229,7 +229,7 @@ class Place(CaseByCase):
             )
             here = ChangeSupervisor(settings, (), sources, ChangeDeps(writing, capture), self.now)
             change, inbox = here.begin(deps), Inbox(deps)
-            digests, listening = Digests(deps), Grouped()
+            digests, listening = Digests(deps), AsyncApp(name="test", token="xoxb-test")
             profiling.register(listening, inbox, ProfileService(inbox, ProfileSettings()))
             changes.register(listening, inbox, change)
             keeper = Keeper(deps, OncallPlan(self.room, IncidentTimes(), (), "", "test"))
