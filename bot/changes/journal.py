@@ -14,7 +14,6 @@ EventKind = Literal[
     "effective",
     "stuck",
     "extended",
-    "retimed",
     "reverted",
     "reverted-by-another",
     "drifted",
