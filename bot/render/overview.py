@@ -10,12 +10,12 @@ from heapq import nlargest
 from typing import Any, NamedTuple, cast
 
 from bot.finding_codes import Proof, about
-from bot.render.words import age, cells, instant, some_names, visible
+from bot.render.words import age, cells, instant, visible
 from bot.report import Finding, NameList, NextAction, Report, Rows, Table, Uuid, more_than_info
-from bot.rows import FREE, GpuRow
-from bot.texts import Prose, Text, Texts, together
+from bot.rows import FREE, GpuRow, state_in_words
+from bot.texts import Prose, Text, Texts, listed, some_names, together
 
-_STEPS_SHOWN = 3
+_STEPS_SHOWN, _STEPS_OF_PODS = 3, 5
 _OF_ADVICE: tuple[Proof, ...] = ("usage", "profile", "profiles")
 """The kinds of proof of findings that are advice: each of their actions stands by itself."""
 _NAMES_SHOWN = 2
@@ -66,26 +66,36 @@ def brief(report: Report, say: Texts) -> Brief | None:
     tells = any(rows.sheet.tells_findings for _, rows in parts)
     told = report.told_by
     others = [] if tells else [finding for finding in more_than_info(report.findings) if finding is not told]
-    steps: dict[str, NextAction] = {}
-    for action in steps_shown(report):
-        steps.setdefault(action.command or action.label, action)
-    return Brief(tables, others, list(steps.values()))
+    return Brief(tables, others, next_steps(report))
+
+
+def next_steps(report: Report) -> list[NextAction]:
+    """The steps of an answer at a glance, in its order: an overview's, or those of the cause. A head shows the first.
+
+    Steps with the same words, or the same command, are one.
+    """
+    shown, cause = steps_shown(report), next(iter(report.findings), None)
+    if not any(isinstance(table.rows, Rows) and cast("Rows[Any]", table.rows).brief for table in report.tables):
+        return [action for action in shown if cause and action in cause.next_actions]
+    return list({action.command or action.text: action for action in reversed(shown)}.values())[::-1]
 
 
 def steps_shown(report: Report) -> list[NextAction]:
     """Next actions at a glance: up to three of the cause, then one of each other finding while there is room.
 
-    Where several nodes have problems each gets one. A report that is all advice is shown whole.
+    Where several nodes have problems each gets one, and where pods wait each cause. A report that is all advice is
+    shown whole.
     """
     first = about(report.findings[0].code) if report.findings else None
     if first is None or first.proof in _OF_ADVICE or report.findings[0].code == "own-finding":
         return list(dict.fromkeys(action for finding in report.findings for action in finding.next_actions))
     each_alike = report.subject.kind == "Nodes" and len(more_than_info(report.findings)) > 1
-    shown = list[NextAction]()
-    for number, finding in enumerate(report.findings):
-        most = 1 if number or each_alike else _STEPS_SHOWN
-        new = [action for action in finding.next_actions if action not in shown]
-        shown += new[: min(most, _STEPS_SHOWN - len(shown))]
+    shown, in_all = list[NextAction](), _STEPS_OF_PODS if report.subject.kind == "Pods" else _STEPS_SHOWN
+    for finding in report.findings:
+        most = 1 if shown or each_alike else _STEPS_SHOWN
+        told = {action.text for action in shown}
+        new = [action for action in finding.next_actions if action.text not in told]
+        shown += new[: min(most, in_all - len(shown))]
     return shown
 
 
@@ -122,7 +132,7 @@ def _cell(value: Any, now: datetime | None) -> Prose:
         case NameList():
             return some_names(value, _NAMES_SHOWN)
         case tuple():
-            return ", ".join(cast("Iterable[str]", value))
+            return listed(cast("Iterable[str]", value))
         case int():
             return f"{value:,}"
         case Text():
@@ -208,4 +218,12 @@ def _says(gpus: Sequence[GpuRow]) -> Text:
     if room:
         return Text("bars.free", memory=f"{room:,} MiB")
     free = sum(gpu.state == FREE for gpu in gpus if not gpu.divided)
-    return Text("bars.some-free", count=free) if free else Text("picture.none-free")
+    if free or not (left := unusable(gpus)):
+        return Text("bars.some-free", count=free) if free else Text("picture.none-free")
+    why = [*map(state_in_words, dict.fromkeys(gpu.state for gpu in left))]
+    return Text("bars.unusable", memory=f"{sum(gpu.memory_free or 0 for gpu in left):,} MiB", why=why)
+
+
+def unusable(gpus: Sequence[GpuRow]) -> list[GpuRow]:
+    """The GPUs with free memory that no pod can get."""
+    return [gpu for gpu in gpus if gpu.is_known and gpu.state != FREE and gpu.memory_free]

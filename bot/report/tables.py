@@ -97,10 +97,9 @@ class Sheet(Generic[Row]):
     """A kind of table: the fields of its typed rows are its columns, `_` in a field's name is a space.
 
     `names` has other names for columns, `fields` the fields that are columns, if not all but those `beside` are.
-    `brief` has the fields for an overview, the most telling first, with their headings there: the first `together` of
-    them are never dropped (but empty ones are). `tells_findings` is for a table with a row for each finding, `listed`
-    for one whose words a phone cuts off: a chat shows its rows as a list. `heading` is the title in a report that is in
-    words.
+    `brief` has the fields for an overview, the most telling first, with a heading where it differs, `_` for a space, as
+    in `names`: `node memory_free=free`. The first `together` of them are never dropped (but empty ones are). `tells_findings` is for a table with a row for each finding, `listed` for one whose words a phone cuts off: a
+    chat shows its rows as a list. `heading` is the title in a report that is in words.
 
     Cells: `?` for None, RFC 3339 for a time, tuples joined by commas.
     """
@@ -110,10 +109,10 @@ class Sheet(Generic[Row]):
         title: str,
         row: type[Row],
         *,
-        names: Mapping[str, str] = {},
+        names: str = "",
         fields: Sequence[str] = (),
         beside: Sequence[str] = (),
-        brief: Mapping[str, str] = {},
+        brief: str = "",
         together: int = 1,
         tells_findings: bool = False,
         listed: bool = False,
@@ -122,8 +121,8 @@ class Sheet(Generic[Row]):
         self.title = title
         self.heading = heading
         self._fields = tuple(fields or (field for field in row.__annotations__ if field not in beside))
-        self.columns = tuple(names.get(field, field.replace("_", " ")) for field in self._fields)
-        self.brief = brief
+        named, self.brief = _headings(names), _headings(brief)
+        self.columns = tuple(named.get(field, field.replace("_", " ")) for field in self._fields)
         self.together = together
         self.tells_findings = tells_findings
         self.listed = listed
@@ -141,6 +140,11 @@ class Sheet(Generic[Row]):
         return tuple(
             [value if type(value) is str else str(value) if type(value) is int else _cell(value) for value in values]
         )
+
+
+def _headings(words: str) -> dict[str, str]:
+    pairs = (word.partition("=") for word in words.split())
+    return {field: (heading or field).replace("_", " ") for field, _, heading in pairs}
 
 
 def _cell(value: Any) -> str:

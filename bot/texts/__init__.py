@@ -139,6 +139,13 @@ def listed(parts: Iterable[Prose]) -> Text:
     return Text(_LISTED, parts=tuple(parts))
 
 
+def some_names(names: Sequence[Prose], shown: int = 3) -> Prose:
+    """A list of at most `shown` parts: `a, b, c`, or `a, b and 5 more`."""
+    if len(names) <= shown:
+        return listed(names) if len(names) > 1 else [*names, ""][0]
+    return Text("words.and-more", names=listed(names[: shown - 1]), more=len(names) - shown + 1)
+
+
 def clauses(parts: Iterable[Prose]) -> Text:
     """A text of clauses in one sentence: `a; b`."""
     return Text(_CLAUSES, parts=tuple(parts))

@@ -27,7 +27,7 @@ from playbooks.own.discovery import find
 from playbooks.playbook import ALL, Playbook, Snapshot, Sources
 
 ASKED = ("pending", "nodes", "gpus", "quota", "status")
-FIGURES = Sheet("figures", FigureRow, brief={"area": "area", "what": "what", "value": "value"}, together=3)
+FIGURES = Sheet("figures", FigureRow, brief="area what value", together=3)
 OWNERS = Sheet("owners", OwnerRow)
 _TOLD = {
     "pending": Text("digest-area.pending"),
@@ -169,7 +169,7 @@ def _verdict(reports: Mapping[str, Report], unseen: Mapping[str, Gap]) -> Text:
         none = Text("digest.health-unseen" if reports["status"].gaps else "digest.health-none")
         lines.append(Text("digest.health", problems=problems) if problems else none)
     if unseen:
-        lines.append(Text("digest.unseen", what=", ".join(unseen)))
+        lines.append(Text("digest.unseen", what=[*unseen]))
     return clauses(lines)
 
 

@@ -11,7 +11,7 @@ from bot.finding_codes import CODES, Code, PendingClass, words_of
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
 from bot.report import SEVERITIES, Finding, FirstNames, Gap, Report, Severity, Sheet, Subject, gap, step
-from bot.texts import Text, listed
+from bot.texts import Text, Texts, listed, unstopped
 from playbooks import quotes
 from playbooks.gather.pods import Waiting, gather_scene, gather_waiting, is_of
 from playbooks.gather.scheduling import InstallSeen
@@ -28,13 +28,7 @@ CAUSES = Sheet(
     "causes",
     CauseRow,
     beside=("acts", "meaning"),
-    brief={
-        "acts": "acts",
-        "meaning": "cause",
-        "pods": "pods",
-        "oldest": "oldest pod",
-        "waiting_since": "waits",
-    },
+    brief="acts meaning=cause pods oldest=oldest_pod waiting_since=waits",
     together=4,
     tells_findings=True,
     listed=True,
@@ -43,24 +37,26 @@ PODS = Sheet("pending", PendingRow)
 OTHERS = Sheet(
     "other schedulers",
     OthersRow,
-    brief={"scheduler": "scheduler", "pods": "pods", "oldest": "oldest pod", "waiting_since": "waits"},
+    brief="scheduler pods oldest=oldest_pod waiting_since=waits",
 )
 
-_WHO_ACTS: Mapping[PendingClass, str] = {
-    "platform_fault": "pending.acts-platform",
-    "misconfigured": "pending.acts-owner",
-    "capacity": "pending.acts-capacity",
-    "retry": "pending.acts-retry",
-    "unknown": "pending.acts-unknown",
+
+class _ByWho(NamedTuple):
+    """Texts about pods of a class: who acts, how many there are, and what to do."""
+
+    acts: str
+    held: str
+    do: str = "pending.do"
+
+
+_BY_WHO: Mapping[PendingClass, _ByWho] = {
+    "platform_fault": _ByWho("pending.acts-platform", "pending.held-platform", "pending.do-platform"),
+    "misconfigured": _ByWho("pending.acts-owner", "pending.held-owner", "pending.do-owner"),
+    "capacity": _ByWho("pending.acts-capacity", "pending.held-capacity", "pending.do-capacity"),
+    "retry": _ByWho("pending.acts-retry", "pending.held-retry"),
+    "unknown": _ByWho("pending.acts-unknown", "pending.held-unknown"),
 }
 """In the order of the answer."""
-_HELD_BY: Mapping[PendingClass, str] = {
-    "platform_fault": "pending.held-platform",
-    "misconfigured": "pending.held-owner",
-    "capacity": "pending.held-capacity",
-    "retry": "pending.held-retry",
-    "unknown": "pending.held-unknown",
-}
 _MAX_GROUPS = 10
 _PROVEN = 3
 _GRACE = timedelta(seconds=30)
@@ -138,16 +134,16 @@ def diagnose(snapshot: Snapshot[Request, PendingScene]) -> Report:
         groups = sorted(
             by_cause(judged),
             key=lambda group: (
-                [*_WHO_ACTS].index(CODES[group.cause.code].pending_class),
+                [*_BY_WHO].index(CODES[group.cause.code].pending_class),
                 -SEVERITIES.index(_severity(group, now)),
                 -len(group.pods),
                 _age_key(group.pods[0]),
             ),
         )
-        findings = [_held(group, now) for group in groups[:_MAX_GROUPS]]
         by_code: dict[Code, list[WaitingGroup]] = {}  # on whatever nodes it holds pods
         for group in groups:
             by_code.setdefault(group.cause.code, []).append(group)
+        findings = [_held(group, by_code[group.cause.code], now) for group in groups[:_MAX_GROUPS]]
         brief = (_cause_row(code, some) for code, some in by_code.items())
         causes = CAUSES.table([_cause_row(group.cause.code, [group]) for group in groups], brief=brief)
         tables = causes, PODS.table(_pod_rows(judged, groups, snapshot))
@@ -201,20 +197,22 @@ def _unjudged(waiting: Waiting) -> list[Gap]:
 def _of_others(pods: Sequence[Pod]) -> Finding:
     """The pods of somebody else's schedulers, which say themselves why they wait: none of them counts as HAMi's."""
     names = [f"{pod.namespace}/{pod.name}" for pod in pods]
-    schedulers = ", ".join(sorted({pod.spec.scheduler_name for pod in pods}))
+    schedulers = sorted({pod.spec.scheduler_name for pod in pods})
     claim = Text("pending.of-others", count=len(pods), schedulers=schedulers, pods=prose.names(names))
     proofs = [quotes.of_pod(pod, pod.spec.scheduler_name, "{.spec.schedulerName}") for pod in pods[:_PROVEN]]
     return finding("other-scheduler", claim, "confirmed", (), proofs, severity="info")
 
 
-def _held(group: WaitingGroup, now: datetime) -> Finding:
+def _held(group: WaitingGroup, alike: Sequence[WaitingGroup], now: datetime) -> Finding:
+    """The finding of one cause. Causes of one code (`alike`) have one step, which says who has to do what about all."""
     cause = group.cause
     key = "pending.group" if len(group.pods) > 1 else "pending.alone"
     text = Text(key, count=len(group.pods), oldest=group.oldest, cause=cause.text)
-    look, severity = (
-        step(Text("pending.why", pod=group.oldest), prose.command("why", group.oldest)),
-        _severity(group, now),
-    )
+    pods = [f"{pod.namespace}/{pod.name}" for some in alike for pod in some.pods]
+    do, fix = _BY_WHO[CODES[cause.code].pending_class].do, words_of(cause.code, "fix")
+    label = Text(do, fix=unstopped(fix.about(cause.noun)), pods=prose.names(pods))
+    label = label if fix.key in Texts("en") else Text("pending.why", pod=group.oldest)
+    look, severity = step(label, prose.command("why", group.oldest)), _severity(group, now)
     nodes, proofs = cause.scope.nodes, cause.evidence
     return finding(cause.code, text, group.confidence, nodes, proofs, severity=severity, actions=[look])
 
@@ -228,7 +226,7 @@ def _verdict(groups: Sequence[WaitingGroup], total: int) -> Text:
     held = Counter[PendingClass]()
     for group in groups:
         held[CODES[group.cause.code].pending_class] += len(group.pods)
-    why = listed(Text(_HELD_BY[who], count=held[who]) for who in _WHO_ACTS if held[who])
+    why = listed(Text(by.held, count=held[who]) for who, by in _BY_WHO.items() if held[who])
     return Text("pending.verdict", total=total, why=why, oldest=first.oldest)
 
 
@@ -241,7 +239,7 @@ def _cause_row(code: Code, groups: Sequence[WaitingGroup]) -> CauseRow:
         oldest=f"{oldest.namespace}/{oldest.name}",
         waiting_since=parse_time(oldest.metadata.creation_timestamp),
         nodes=FirstNames(nodes),
-        acts=Text(_WHO_ACTS[CODES[code].pending_class]),
+        acts=Text(_BY_WHO[CODES[code].pending_class].acts),
         meaning=words_of(code, "meaning").about(groups[0].cause.noun),
     )
 

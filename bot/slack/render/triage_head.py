@@ -32,7 +32,7 @@ from bot.slack.render.text import (
     span,
     utc,
 )
-from bot.texts import Prose, Text, stored_text
+from bot.texts import Prose, Text, listed, stored_text
 from bot.triage.cause import STORM, Cause, severest
 from bot.triage.state import PAGER, Call, Deed, Incident, MuteUntil, State
 from bot.triage.summary import Counts
@@ -150,7 +150,7 @@ def details(head: Head) -> list[Block]:
     if cause.gpu:
         rows.append([span(inert(stored_text("triage.on-gpu", cause.gpu), _LIST))])
     if head.counts.severities:
-        rows.append([span(pieced("{} {}", Text("triage.severity"), inert(", ".join(head.counts.severities), _PLACE)))])
+        rows.append([span(pieced("{} {}", Text("triage.severity"), inert(listed(head.counts.severities), _PLACE)))])
     rows += [[span(pieced("{} ", Text("triage.runbook"))), link(url)] for url in head.counts.runbooks[1:2]]
     return [rich_text(bullets(*(line(*parts) for parts in rows)))] if rows else []
 
@@ -218,7 +218,9 @@ def _where(head: Head) -> list[Part]:
 
 def _alert(head: Head) -> list[Part]:
     parts = [
-        span(pieced("{} {}", Text("triage.alert"), inert(_some(head.counts.names, _NAMES_IN_HEAD) or "-", _NAME // 2)))
+        span(
+            pieced("{} {}", Text("triage.alert"), inert(_some(head.counts.names or ("-",), _NAMES_IN_HEAD), _NAME // 2))
+        )
     ]
     runbook = next(iter(head.counts.runbooks), "")
     for what, url in ((Text("triage.graph"), head.cause.graph), (Text("triage.runbook"), runbook)):
@@ -252,8 +254,8 @@ def _step(cause: Cause) -> list[list[Part]]:
     return [parts]
 
 
-def _some(names: Sequence[str], most: int) -> str:
-    return ", ".join(names[:most]) + (f", +{len(names) - most}" if len(names) > most else "")
+def _some(names: Sequence[str], most: int) -> Text:
+    return listed([*names[:most], *([f"+{len(names) - most}"] if len(names) > most else [])])
 
 
 # ----------------------------------------------------------------------------------------------------- buttons

@@ -5,20 +5,20 @@ Their stages are the answer of `gpus`, and a part of the digest.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import reduce
 
-from bot.hami.nodes.node_state import CORDON_KEY, wants_own_plugin
+from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids, wants_own_plugin
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.vendors import FIRST
 from bot.report import Confidence, Evidence, Finding, Gap, Severity, step
-from bot.rows import FREE, UNKNOWN, UNREGISTERED
-from bot.texts import Text
+from bot.rows import FREE, UNKNOWN, UNREGISTERED, state_in_words
+from bot.texts import Text, listed, sentences
 from playbooks import quotes
 from playbooks.rule import Stage, rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import confidence_in, finding
 from playbooks.rules.common.prose import near_names, see_all_nodes
 from playbooks.rules.dra import given_by_claims, handed_out_twice, served
+from playbooks.rules.nodes.causes import repair, uncordon, uncordon_node
 from playbooks.rules.waiting.stale_scheduler import ghosts_told
 from playbooks.rules.waiting.unregistered_nodes import registration_proof
 from playbooks.scenes.cluster import ClusterScene
@@ -27,22 +27,6 @@ from playbooks.scenes.gpus import LITTLE_MEMORY, NO_MEMORY, CardSeen, GpusScene,
 _NOTABLE = 0.2
 """The part of a type's memory from which on memory that no pod can get is worth a warning."""
 _MAX_NEAR = 3
-_STATES = {
-    FREE: "gpus.free",
-    UNKNOWN: "gpus.unknown",
-    NO_MEMORY: "gpus.no-memory",
-    LITTLE_MEMORY: "gpus.little-memory",
-    "no-cores": "gpus.no-cores",
-    "no-slots": "gpus.no-slots",
-    "no-mig-placement": "gpus.no-mig-placement",
-    "no-allocatable": "gpus.no-allocatable",
-    "exclusive": "gpus.exclusive",
-    "unhealthy": "gpus.unhealthy",
-    "cordoned": "gpus.cordoned",
-    "node-cordoned": "gpus.node-cordoned",
-    "node-not-ready": "gpus.node-not-ready",
-    "other-type": "gpus.other-type",
-}
 
 
 @rule("scheduler-ledger-stale")
@@ -78,11 +62,9 @@ def room(scene: GpusScene) -> Iterator[Finding]:
         yield finding("capacity", claim, sure, nodes, proofs, severity=severity, actions=steps)
     else:
         values = {"free": len(free), "cards": len(cards), "type": shown.card.type, "node": shown.node}
-        if shown.divided:
-            key = "capacity.judged" if unknown else "capacity.claim"
-        else:
-            key = "capacity.judged-whole" if unknown else "capacity.claim-whole"
-        claim = Text(key, **values, memory=prose.mib(shown.slice_mib or 0), unknown=unknown)
+        key = "capacity.claim" if shown.divided else "capacity.claim-whole"
+        claim = Text(key, **values, memory=prose.mib(shown.slice_mib or 0))
+        claim = sentences(claim, Text("capacity.unchecked", count=unknown)) if unknown else claim
         yield finding("capacity", claim, sure, nodes, proofs, severity="info")
 
 
@@ -114,7 +96,15 @@ def stranded(scene: GpusScene) -> Iterator[Finding]:
     proofs.append(_of_card(scene.cluster, first))
     nodes = sorted({card.node for card in cards})
     severity: Severity = "warning" if notable else "info"
-    steps = prose.see_node(scene.node) if scene.node else prose.see_cards(cards[0].node)
+    match first.state:
+        case "cordoned":
+            steps = uncordon(node, sorted(cordoned_uuids(node)))
+        case "node-cordoned":
+            steps = uncordon_node(node.name)
+        case "unhealthy":
+            steps = repair(node.name, proofs[-1])
+        case _:
+            steps = prose.see_node(scene.node) if scene.node else prose.see_cards(node.name)
     yield finding("stranded-capacity", claim, _confidence(scene), nodes, proofs, severity=severity, actions=steps)
 
 
@@ -152,7 +142,7 @@ def not_found(scene: GpusScene) -> Iterator[Finding]:
         claim, option = Text("gpus.no-node", node=scene.node), "--node"
     elif scene.type and scene.of_every_type:
         near = [kind for kind, _ in Counter(card.card.type for card in scene.of_every_type).most_common(_MAX_NEAR)]
-        claim, option = Text("gpus.no-type", type=scene.type, types=", ".join(near)), "--type"
+        claim, option = Text("gpus.no-type", type=scene.type, types=near), "--type"
     else:
         near, option = [], ""
         claim = Text("gpus.no-cards-there", node=scene.node) if scene.node else Text("gpus.no-cards")
@@ -167,8 +157,7 @@ def _confidence(scene: GpusScene) -> Confidence:
 
 def _by_state(states: Iterable[str]) -> Text:
     counts = sorted(Counter(states).items(), key=lambda item: (-item[1], item[0]))
-    parts = [Text(_STATES[state], count=count) for state, count in counts]
-    return reduce(lambda some, more: Text("gpus.list", some=some, more=more), parts)
+    return listed(Text("gpus.state", state=state_in_words(state), count=count) for state, count in counts)
 
 
 def _of_card(world: ClusterScene, card: CardSeen) -> Evidence:
