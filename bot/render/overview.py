@@ -15,7 +15,7 @@ from bot.report import Finding, NameList, NextAction, Report, Rows, Table, Uuid,
 from bot.rows import FREE, GpuRow, state_in_words
 from bot.texts import Prose, Text, Texts, listed, some_names, together
 
-_STEPS_SHOWN, _STEPS_OF_PODS = 3, 5
+_STEPS_SHOWN = 3
 _OF_ADVICE: tuple[Proof, ...] = ("usage", "profile", "profiles")
 """The kinds of proof of findings that are advice: each of their actions stands by itself."""
 _NAMES_SHOWN = 2
@@ -83,19 +83,18 @@ def next_steps(report: Report) -> list[NextAction]:
 def steps_shown(report: Report) -> list[NextAction]:
     """Next actions at a glance: up to three of the cause, then one of each other finding while there is room.
 
-    Where several nodes have problems each gets one, and where pods wait each cause. A report that is all advice is
-    shown whole.
+    Where several nodes have problems each gets one. A report that is all advice is shown whole.
     """
     first = about(report.findings[0].code) if report.findings else None
     if first is None or first.proof in _OF_ADVICE or report.findings[0].code == "own-finding":
         return list(dict.fromkeys(action for finding in report.findings for action in finding.next_actions))
     each_alike = report.subject.kind == "Nodes" and len(more_than_info(report.findings)) > 1
-    shown, in_all = list[NextAction](), _STEPS_OF_PODS if report.subject.kind == "Pods" else _STEPS_SHOWN
+    shown = list[NextAction]()
     for finding in report.findings:
         most = 1 if shown or each_alike else _STEPS_SHOWN
         told = {action.text for action in shown}
         new = [action for action in finding.next_actions if action.text not in told]
-        shown += new[: min(most, in_all - len(shown))]
+        shown += new[: min(most, _STEPS_SHOWN - len(shown))]
     return shown
 
 
@@ -221,9 +220,11 @@ def _says(gpus: Sequence[GpuRow]) -> Text:
     if free or not (left := unusable(gpus)):
         return Text("bars.some-free", count=free) if free else Text("picture.none-free")
     why = [*map(state_in_words, dict.fromkeys(gpu.state for gpu in left))]
-    return Text("bars.unusable", memory=f"{sum(gpu.memory_free or 0 for gpu in left):,} MiB", why=why)
+    memory = sum(gpu.memory_total - (gpu.memory_used or 0) for gpu in left)
+    return Text("bars.unusable", memory=f"{memory:,} MiB", why=why)
 
 
 def unusable(gpus: Sequence[GpuRow]) -> list[GpuRow]:
     """The GPUs with free memory that no pod can get."""
-    return [gpu for gpu in gpus if gpu.is_known and gpu.state != FREE and gpu.memory_free]
+    taken = (gpu for gpu in gpus if gpu.is_known and gpu.divided and gpu.state != FREE)
+    return [gpu for gpu in taken if gpu.memory_total > (gpu.memory_used or 0)]

@@ -290,10 +290,13 @@ def test_in_a_table_too_wide_for_its_names_they_are_shortened_in_the_middle():
     assert told.split("Nodes\n")[1] == "  node         uuid                      pod\n" + line * 2
 
 
-def test_columns_for_which_there_is_no_room_are_named():
+def test_columns_for_which_there_is_no_room_stand_below_with_what_tells_the_rows_apart():
     columns = tuple(f"column{number}" for number in range(9))
-    told = plain(report(tables=(Table("nodes", columns, (columns, columns)),)), width=60)
-    assert "Not shown at this width: column6, column7, column8. -o json has all columns" in " ".join(told.split())
+    rows = [(f"row{number}", *columns[1:]) for number in range(2)]
+    told = plain(report(tables=(Table("nodes", columns, tuple(rows)),)), width=60)
+    *_, first, second = told.split("\n\n")
+    assert first.split("\n")[1].split() == [*columns[:6]]
+    assert [line.split() for line in second.splitlines()] == [[head, *columns[6:]] for head in ("column0", "row0", "row1")]
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])

@@ -334,8 +334,8 @@ def looked_at(
         read = not any(isinstance(one, Gap) for one in drivers)
         told = [(Text("nodes.at-objects"), True), *told, (Text("nodes.at-plugins"), not isinstance(pods.own, Gap))]
         told.append((Text("nodes.at-drivers"), read))
-    count = sum(bool(logs[name].logs) and not logs[name].log_gaps for name in names if name in logs)
-    told += [(Text("nodes.at-logs", read=count, count=len(names)), count == len(names))] if names else []
+    left = sum(name not in logs or not logs[name].logs or bool(logs[name].log_gaps) for name in names)
+    told += [(Text("nodes.at-logs", some=left or len(names), count=len(names)), not left)] if names else []
     told += [(Text("nodes.at-scaling", types=prose.names(unsized)), False)] if unsized else []
     looked = [part for part, was in told if was and pods is not None]
     unseen = [part for part, was in told if not was]
