@@ -75,9 +75,12 @@ def next_steps(report: Report) -> list[NextAction]:
     Steps with the same words, or the same command, are one.
     """
     shown, cause = steps_shown(report), next(iter(report.findings), None)
-    if not any(isinstance(table.rows, Rows) and cast("Rows[Any]", table.rows).brief for table in report.tables):
+    if not any(getattr(table.rows, "brief", None) for table in report.tables):
         return [action for action in shown if cause and action in cause.next_actions]
-    return list({action.command or action.text: action for action in reversed(shown)}.values())[::-1]
+    steps: dict[Prose, NextAction] = {}
+    for action in shown:
+        steps.setdefault(action.command or action.text, action)
+    return list(steps.values())
 
 
 def steps_shown(report: Report) -> list[NextAction]:
@@ -92,8 +95,8 @@ def steps_shown(report: Report) -> list[NextAction]:
     shown = list[NextAction]()
     for finding in report.findings:
         most = 1 if shown or each_alike else _STEPS_SHOWN
-        told = {action.text for action in shown}
-        new = [action for action in finding.next_actions if action.text not in told]
+        told = {action.label or action.text for action in shown}
+        new = [action for action in finding.next_actions if (action.label or action.text) not in told]
         shown += new[: min(most, _STEPS_SHOWN - len(shown))]
     return shown
 

@@ -3,7 +3,7 @@
 Cells are text; prose among them is put into words with the report.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import repeat
@@ -98,8 +98,9 @@ class Sheet(Generic[Row]):
 
     `names` has other names for columns, `fields` the fields that are columns, if not all but those `beside` are.
     `brief` has the fields for an overview, the most telling first, with a heading where it differs, `_` for a space, as
-    in `names`: `node memory_free=free`. The first `together` of them are never dropped (but empty ones are). `tells_findings` is for a table with a row for each finding, `listed` for one whose words a phone cuts off: a
-    chat shows its rows as a list. `heading` is the title in a report that is in words.
+    in `names`: `node memory_free=free`. The first `together` of them are never dropped (but empty ones are).
+    `tells_findings` is for a table with a row for each finding, `listed` for one whose words a phone cuts off: a chat
+    shows its rows as a list. `heading` is the title in a report that is in words.
 
     Cells: `?` for None, RFC 3339 for a time, tuples joined by commas.
     """

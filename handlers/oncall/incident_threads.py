@@ -119,17 +119,16 @@ class IncidentThreads:
         """
         if not await self._rows.has_evidence(row):
             cause, more = row.cause, blocks.in_words(details(head), self._deps.say)
-            proof = Proof(progress(self._deps.say("triage.alerts-say")), cause.step)
+            message, step = progress(self._deps.say("triage.alerts-say")), cause.step
             if cause.verb or (cause.code and cause.subject):
                 verb = cause.verb or ("why" if "/" in cause.subject else "nodes")
                 asked = EvidenceRequest(verb, cause.subject, f"incident-{row.id}.tar.gz", head.severity)
-                proof = await evidence(self._deps, row.cluster, asked)
-            if (message := proof.message).blocks or more:
+                message, step = await evidence(self._deps, row.cluster, asked)
+            if message.blocks or more:
                 message = message._replace(blocks=(*message.blocks, *more), newer=())
                 key, put = evidence_key(row.id), self._deps.outbox.put
                 await put(key, row.channel, message, severity=head.severity, thread_ts=row.thread_ts)
-            cause = msgspec.structs.replace(cause, step=proof.step or cause.step)
-            row = msgspec.structs.replace(row, cause=cause)
+            row = msgspec.structs.replace(row, cause=msgspec.structs.replace(cause, step=step or cause.step))
         await self._rows.mark_proven(row.id, row.cause)
         return row.cause.step != head.cause.step
 
@@ -227,11 +226,8 @@ class EvidenceRequest(NamedTuple):
     severity: Severity = "warning"
 
 
-class Proof(NamedTuple):
-    """An incident's evidence as a message, and the first step that it shows, which the head shows too; None without."""
-
-    message: Message
-    step: NextAction | None = None
+Proof = tuple[Message, NextAction | None]
+"""An incident's evidence, and the first step that it shows, if any: the head shows it too."""
 
 
 async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bounds = _BOUNDS) -> Proof:
@@ -242,9 +238,9 @@ async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bou
             found = await answer(sources, asked.verb, asked.subject)
     except TimeoutError:
         values = {"verb": asked.verb, "subject": asked.subject, "seconds": f"{ANSWERED_S:g}"}
-        return Proof(render_error(BotError(Text("error-oncall.call-no-answer-within", **values))).in_words(say))
+        return render_error(BotError(Text("error-oncall.call-no-answer-within", **values))).in_words(say), None
     except BotError as error:
-        return Proof(render_error(error).in_words(say))
+        return render_error(error).in_words(say), None
     report = await asyncio.to_thread(in_words, msgspec.structs.replace(found, severity=asked.severity), say)
     words = asked.verb if is_about_all(asked.verb, asked.subject) else f"{asked.verb} {asked.subject}"
     message = render_report(report, say, channel_buttons=False, words=words)
@@ -254,14 +250,14 @@ async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bou
             content, unread = await _recording(sources, asked, bounds)
     except TimeoutError:
         why = Text("error-kube.not-finished-within", seconds=f"{RECORDED_S:g}")
-        return Proof(_noted(message, say("triage.no-recording", why=why)), step)
+        return _noted(message, say("triage.no-recording", why=why)), step
     except BotError as error:
-        return Proof(_noted(message, say("triage.no-recording", why=told(error, say)[0])), step)
+        return _noted(message, say("triage.no-recording", why=told(error, say)[0])), step
     recorded = File(asked.recording, content, say("triage.recording-title", subject=asked.subject))
     notes = [say("triage.recording", words=f"{words} --recording {recorded.name}")]
     if unread:
         notes.append(say("triage.recording-lacks", what=one_line(", ".join(unread), 300)))
-    return Proof(_noted(message, *notes, files=[recorded]), step)
+    return _noted(message, *notes, files=[recorded]), step
 
 
 def _noted(message: Message, *texts: str, files: Sequence[File] = ()) -> Message:

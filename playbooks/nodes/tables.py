@@ -71,7 +71,19 @@ WHOLE = Sheet("nodes", NodeRow)
 PROBLEMS = Sheet(
     "nodes",
     NodeRow,
-    fields="node problems kubernetes lock handshake plugin healthy cordoned slots cards format".split(),
+    fields=[
+        "node",
+        "problems",
+        "kubernetes",
+        "lock",
+        "handshake",
+        "plugin",
+        "healthy",
+        "cordoned",
+        "slots",
+        "cards",
+        "format",
+    ],
     brief="node problems kubernetes handshake plugin healthy cordoned lock slots",
     listed=True,
 )

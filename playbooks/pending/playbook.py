@@ -11,7 +11,7 @@ from bot.finding_codes import CODES, Code, PendingClass, words_of
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
 from bot.report import SEVERITIES, Finding, FirstNames, Gap, Report, Severity, Sheet, Subject, gap, step
-from bot.texts import Text, Texts, listed, unstopped
+from bot.texts import Text, Texts, in_english, listed, unstopped
 from playbooks import quotes
 from playbooks.gather.pods import Waiting, gather_scene, gather_waiting, is_of
 from playbooks.gather.scheduling import InstallSeen
@@ -141,9 +141,11 @@ def diagnose(snapshot: Snapshot[Request, PendingScene]) -> Report:
             ),
         )
         by_code: dict[Code, list[WaitingGroup]] = {}  # on whatever nodes it holds pods
+        by_fix: dict[str, list[WaitingGroup]] = {}
         for group in groups:
             by_code.setdefault(group.cause.code, []).append(group)
-        findings = [_held(group, by_code[group.cause.code], now) for group in groups[:_MAX_GROUPS]]
+            by_fix.setdefault(_fix(group.cause.code), []).append(group)
+        findings = [_held(group, by_fix[_fix(group.cause.code)], now) for group in groups[:_MAX_GROUPS]]
         brief = (_cause_row(code, some) for code, some in by_code.items())
         causes = CAUSES.table([_cause_row(group.cause.code, [group]) for group in groups], brief=brief)
         tables = causes, PODS.table(_pod_rows(judged, groups, snapshot))
@@ -203,15 +205,20 @@ def _of_others(pods: Sequence[Pod]) -> Finding:
     return finding("other-scheduler", claim, "confirmed", (), proofs, severity="info")
 
 
+def _fix(code: Code) -> str:
+    fix = words_of(code, "fix")
+    return in_english(fix) if fix.key in Texts("en") else code
+
+
 def _held(group: WaitingGroup, alike: Sequence[WaitingGroup], now: datetime) -> Finding:
-    """The finding of one cause. Causes of one code (`alike`) have one step, which says who has to do what about all."""
+    """The finding of one cause. Causes that are mended alike have one step, which says who has to do what about all."""
     cause = group.cause
     key = "pending.group" if len(group.pods) > 1 else "pending.alone"
     text = Text(key, count=len(group.pods), oldest=group.oldest, cause=cause.text)
     pods = [f"{pod.namespace}/{pod.name}" for some in alike for pod in some.pods]
     do, fix = _BY_WHO[CODES[cause.code].pending_class].do, words_of(cause.code, "fix")
     label = Text(do, fix=unstopped(fix.about(cause.noun)), pods=prose.names(pods))
-    label = label if fix.key in Texts("en") else Text("pending.why", pod=group.oldest)
+    label = Text("pending.why", pod=group.oldest) if _fix(cause.code) == cause.code else label
     look, severity = step(label, prose.command("why", group.oldest)), _severity(group, now)
     nodes, proofs = cause.scope.nodes, cause.evidence
     return finding(cause.code, text, group.confidence, nodes, proofs, severity=severity, actions=[look])

@@ -98,4 +98,4 @@ def _use(by: str, limits: Sequence[QuotaLimit], used: int | None) -> list[Use]:
 def _top(scene: QuotaScene, space: Space, resource: str) -> Prose:
     amounts = ((scene.held(holder, resource), holder.name) for holder in space.holders)
     largest = sorted((amount for amount in amounts if amount[0]), key=lambda amount: (-amount[0], amount[1]))
-    return prose.names([f"{name} {amount}" for amount, name in largest])
+    return prose.names([f"{name} {amount:,}" for amount, name in largest])

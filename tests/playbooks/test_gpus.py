@@ -142,7 +142,7 @@ def test_a_node_that_is_not_ready_has_no_room(tmp_path: Path) -> None:
     one["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     report = ask(tmp_path, one)
     assert states(report) == ["node-not-ready"]
-    assert report.verdict == "None of 1 GPUs is known to have room: 1 on nodes that are not ready."
+    assert report.verdict == "None of 1 GPUs is known to have room: node not ready (1)."
 
 
 def test_a_mig_card_gives_its_largest_profile_that_has_a_place(tmp_path: Path) -> None:

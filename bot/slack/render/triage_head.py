@@ -32,7 +32,7 @@ from bot.slack.render.text import (
     span,
     utc,
 )
-from bot.texts import Prose, Text, listed, stored_text
+from bot.texts import Prose, Text, listed, stored_text, together
 from bot.triage.cause import STORM, Cause, severest
 from bot.triage.state import PAGER, Call, Deed, Incident, MuteUntil, State
 from bot.triage.summary import Counts
@@ -102,7 +102,7 @@ def render_head(head: Head) -> blocks.Draft:
     verdict = in_one_line(head.cause.text, VERDICT_LIMIT)
     whom = head.counts.subjects or head.cause.nodes
     if whom and whom[0] not in names_told(head.cause.text):
-        verdict = Text("triage.of-whom", whom=_some(whom, 1), verdict=verdict)
+        verdict = together(_some(whom, 1), verdict, by=": ")
     title = Text("triage.title", mark=mark, state=state, severity=severity, verdict=verdict)
     parts = [line(span(inert(title, 3 * _NAME), "bold")), *(line(*fact) for fact in _facts(head))]
     built: list[Block] = [
@@ -139,7 +139,7 @@ def details(head: Head) -> list[Block]:
     named = (
         (Text("triage.pods"), head.counts.subjects, 1),
         (Text("triage.namespaces"), head.counts.namespaces, _NAMES_IN_HEAD),
-        (Text("triage.nodes"), cause.nodes, _NAMES_IN_HEAD),
+        (Text("table.nodes"), cause.nodes, _NAMES_IN_HEAD),
         (Text("triage.alerts"), head.counts.names, _NAMES_IN_HEAD),
         (Text("triage.labels"), cause.labels, 0),
     )

@@ -18,6 +18,7 @@ _SHOWN = 3
 
 names = some_names
 
+
 def some(found: Sequence[str]) -> Prose:
     """Names as a list: `a, b, c`, or `a, b, c and others` where only so many were looked for."""
     return Text("words.and-others", names=listed(found[:_SHOWN])) if len(found) > _SHOWN else names(found)

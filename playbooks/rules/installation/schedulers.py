@@ -142,7 +142,7 @@ def never_led(scene: HamiScene, proofs: Sequence[Evidence] = ()) -> list[Finding
     namespace = install.flags.get("leader-elect-resource-namespace") or install.namespace
     reason = why_nobody_leads(scene.process.runs)
     claim = Text("scheduler-no-leader.never", lease=f"{namespace}/{name}")
-    claim = Text("scheduler-no-leader.why", claim=claim, means=reason.text) if reason else claim
+    claim = sentences(claim, reason.text) if reason else claim
     flag = quotes.of_pod(install.pods[0], "--leader-elect=true", "{.spec.containers[*].command}")
     proofs = [*proofs, *(reason.proofs if reason else ()), flag]
     steps = [*(reason.steps if reason else ()), _show_roles(install)]
@@ -164,7 +164,7 @@ def _leaderless(scene: HamiScene, lease: Lease) -> Finding:
     proof, steps = of_object("Lease", lease, lease.spec.renew_time or "", "{.spec.renewTime}"), [_show_roles(install)]
     proofs = [structs.replace(proof, at=quotes.clock(lease.spec.renew_time))]
     if reason:
-        claim = Text("scheduler-no-leader.why", claim=claim, means=reason.text)
+        claim = sentences(claim, reason.text)
         proofs, steps = [*reason.proofs, *proofs], [*reason.steps, *steps]
     return finding("scheduler-no-leader", claim, proofs=proofs, severity="critical", actions=steps)
 
@@ -379,7 +379,7 @@ def how_it_ended(end: StateTerminated) -> Text:
     """How a run ended, in words: its reason and exit code."""
     if end.reason and end.reason != "Error":
         return Text("scheduler-down.how", reason=end.reason, code=end.exit_code)
-    return Text("scheduler-down.code", code=end.exit_code)
+    return Text("device-plugin-crash.other", code=end.exit_code)
 
 
 def _continued(log: LogSeen, line: str) -> list[Evidence]:

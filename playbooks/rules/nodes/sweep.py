@@ -341,4 +341,3 @@ def looked_at(
     unseen = [part for part, was in told if not was]
     found = [Text("nodes.looked-at", parts=looked)] if looked else []
     return [*found, *([Text("nodes.not-looked-at", parts=unseen)] if unseen else [])]
-
