@@ -192,8 +192,8 @@ def _set_by(target: ChangeTarget) -> Text:
 
 
 def is_numeric(column: Sequence[str]) -> bool:
-    """Whether the cells are all numbers, so that the column is right-aligned."""
-    return all(_NUMERIC.fullmatch(cell) for cell in column)
+    """Whether the cells are all numbers, or empty, so that the column is right-aligned."""
+    return all(not cell or _NUMERIC.fullmatch(cell) for cell in column)
 
 
 def where(evidence: Evidence) -> Prose:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import click
 
 from bot.errors import SourceError
-from bot.finding_codes import CODES, Code
+from bot.finding_codes import CODES
 from bot.hami.nodes.node_state import SWEPT_NODES, noun_on
 from bot.hami.nodes.registration import Registration
 from bot.kube.cluster import seen
@@ -32,6 +32,7 @@ from playbooks.rules.nodes.sweep import looked_at
 from playbooks.scenes.nodes import NodeScene, NodesScene
 
 _KINDS = {
+    "lost": "nodes.bad-registration",
     "device-plugin-": "nodes.bad-plugin",
     "card-not-healthy": "nodes.bad-cards",
     "card-fault": "nodes.bad-cards",
@@ -40,6 +41,7 @@ _KINDS = {
     "node-cordoned": "nodes.bad-cordon",
     "node-not-ready": "nodes.bad-kubernetes",
     "node-pressure": "nodes.bad-kubernetes",
+    "": "nodes.bad-otherwise",
 }
 """Kinds of problems in words, by the beginnings of their codes."""
 
@@ -118,16 +120,11 @@ def _verdict(judged: NodesJudgement, findings: Sequence[Finding], *, of_one: boo
         return None
     kinds = dict[str, set[str]]()
     for problem in problems:
-        kinds.setdefault(_kind(problem.code), set()).update(problem.scope.nodes)
-    parts = [Text(kind, count=len(nodes)) for kind, nodes in kinds.items()]
+        code = "lost" if CODES[problem.code].loses_node else problem.code
+        kinds.setdefault(next(filter(code.startswith, _KINDS)), set()).update(problem.scope.nodes)
+    parts = [Text(_KINDS[kind], count=len(nodes)) for kind, nodes in kinds.items()]
     bad = {name for problem in more_than_info(judged.findings) for name in problem.scope.nodes}
     return Text("nodes.verdict", count=len(bad), total=judged.concerned, problems=listed(parts))
-
-
-def _kind(code: Code) -> str:
-    if CODES[code].loses_node:
-        return "nodes.bad-registration"
-    return next((kind for beginning, kind in _KINDS.items() if code.startswith(beginning)), "nodes.bad-otherwise")
 
 
 def _healthy(scene: NodesScene, judged: NodesJudgement) -> list[Finding]:

@@ -41,22 +41,28 @@ OTHERS = Sheet(
 )
 
 
-class _ByWho(NamedTuple):
-    """Texts about pods of a class: who acts, how many there are, and what to do."""
-
-    acts: str
-    held: str
-    do: str = "pending.do"
-
-
-_BY_WHO: Mapping[PendingClass, _ByWho] = {
-    "platform_fault": _ByWho("pending.acts-platform", "pending.held-platform", "pending.do-platform"),
-    "misconfigured": _ByWho("pending.acts-owner", "pending.held-owner", "pending.do-owner"),
-    "capacity": _ByWho("pending.acts-capacity", "pending.held-capacity", "pending.do-capacity"),
-    "retry": _ByWho("pending.acts-retry", "pending.held-retry"),
-    "unknown": _ByWho("pending.acts-unknown", "pending.held-unknown"),
+_WHO_ACTS: Mapping[PendingClass, str] = {
+    "platform_fault": "pending.acts-platform",
+    "misconfigured": "pending.acts-owner",
+    "capacity": "pending.acts-capacity",
+    "retry": "pending.acts-retry",
+    "unknown": "pending.acts-unknown",
 }
 """In the order of the answer."""
+_HELD_BY: Mapping[PendingClass, str] = {
+    "platform_fault": "pending.held-platform",
+    "misconfigured": "pending.held-owner",
+    "capacity": "pending.held-capacity",
+    "retry": "pending.held-retry",
+    "unknown": "pending.held-unknown",
+}
+_WHO_DOES: Mapping[PendingClass, str] = {
+    "platform_fault": "pending.do-platform",
+    "misconfigured": "pending.do-owner",
+    "capacity": "pending.do-capacity",
+    "retry": "pending.do",
+    "unknown": "pending.do",
+}
 _MAX_GROUPS = 10
 _PROVEN = 3
 _GRACE = timedelta(seconds=30)
@@ -134,7 +140,7 @@ def diagnose(snapshot: Snapshot[Request, PendingScene]) -> Report:
         groups = sorted(
             by_cause(judged),
             key=lambda group: (
-                [*_BY_WHO].index(CODES[group.cause.code].pending_class),
+                [*_WHO_ACTS].index(CODES[group.cause.code].pending_class),
                 -SEVERITIES.index(_severity(group, now)),
                 -len(group.pods),
                 _age_key(group.pods[0]),
@@ -216,8 +222,8 @@ def _held(group: WaitingGroup, alike: Sequence[WaitingGroup], now: datetime) -> 
     key = "pending.group" if len(group.pods) > 1 else "pending.alone"
     text = Text(key, count=len(group.pods), oldest=group.oldest, cause=cause.text)
     pods = [f"{pod.namespace}/{pod.name}" for some in alike for pod in some.pods]
-    do, fix = _BY_WHO[CODES[cause.code].pending_class].do, words_of(cause.code, "fix")
-    label = Text(do, fix=unstopped(fix.about(cause.noun)), pods=prose.names(pods))
+    fix = unstopped(words_of(cause.code, "fix").about(cause.noun))
+    label = Text(_WHO_DOES[CODES[cause.code].pending_class], fix=fix, pods=prose.names(pods))
     label = Text("pending.why", pod=group.oldest) if _fix(cause.code) == cause.code else label
     look, severity = step(label, prose.command("why", group.oldest)), _severity(group, now)
     nodes, proofs = cause.scope.nodes, cause.evidence
@@ -233,7 +239,7 @@ def _verdict(groups: Sequence[WaitingGroup], total: int) -> Text:
     held = Counter[PendingClass]()
     for group in groups:
         held[CODES[group.cause.code].pending_class] += len(group.pods)
-    why = listed(Text(by.held, count=held[who]) for who, by in _BY_WHO.items() if held[who])
+    why = listed(Text(_HELD_BY[who], count=held[who]) for who in _WHO_ACTS if held[who])
     return Text("pending.verdict", total=total, why=why, oldest=first.oldest)
 
 
@@ -246,7 +252,7 @@ def _cause_row(code: Code, groups: Sequence[WaitingGroup]) -> CauseRow:
         oldest=f"{oldest.namespace}/{oldest.name}",
         waiting_since=parse_time(oldest.metadata.creation_timestamp),
         nodes=FirstNames(nodes),
-        acts=Text(_BY_WHO[CODES[code].pending_class].acts),
+        acts=Text(_WHO_ACTS[CODES[code].pending_class]),
         meaning=words_of(code, "meaning").about(groups[0].cause.noun),
     )
 
