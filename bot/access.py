@@ -50,9 +50,7 @@ def role_of(access: "AccessSettings", user: str, groups: Collection[str]) -> Rol
 def why_denied(
     access: "AccessSettings", user: str, groups: Collection[str], channel: str, action: Action, *, requester: str = ""
 ) -> WhyDenied | None:
-    """Why the user may not do `action` in the channel, None where they may. `requester` is who asked for the change in
-    question.
-    """
+    """Why the user may not do `action` in the channel, or None; `requester` is who asked for the change in question."""
     role = role_of(access, user, groups)
     if role == "viewer" or (role == "operator" and action in ("approve", "refuse")):
         ends = action in ("refuse", "revert", "examine") and user == requester

@@ -46,11 +46,10 @@ class PostRefused(Exception):  # noqa: N818  # an answer
 
 
 class Endpoint(NamedTuple):
-    """One address that takes posts: its name in the log, its limits, and the function that keeps a body.
-
-    `take` gets the body, of at most `largest` bytes, and returns once it is kept. `check`, where the headers prove
-    something, sees them before the body is read. Both raise PostRefused; `take` raises BotError for a body that could
-    not be kept and has to be sent again. `stopping`: nothing more is taken.
+    """One address that takes posts: its name in the log, its limits, and the function that keeps a body. `take` gets
+    the body, of at most `largest` bytes, and returns once it is kept. `check`, where the headers prove something, sees
+    them before the body is read. Both raise PostRefused; `take` raises BotError for a body that could not be kept and
+    has to be sent again. `stopping`: nothing more is taken.
     """
 
     what: str
@@ -132,9 +131,8 @@ Take = Callable[[list[Alert]], Awaitable[None]]
 def alerts_route(
     take: Take, stopping: Callable[[], bool], *, token: str = "", user: str = "", password: str = ""
 ) -> Handler:
-    """The HTTP handler of `ALERTS_PATH`. `take` returns once alerts are kept and raises BotError if they could not be.
-
-    Empty credentials let nobody in. `stopping`: nothing more is taken.
+    """The HTTP handler of `ALERTS_PATH`, which lets nobody in with empty credentials. `take` returns once alerts are
+    kept and raises BotError if they could not be. `stopping`: nothing more is taken.
     """
 
     def check(request: web.Request) -> None:

@@ -82,7 +82,7 @@ def of_system(error: OSError) -> Prose:
 
 
 class UsageError(BotError):
-    """The command as typed makes no sense; nothing was read. `usage` and `more` are lines for a shell."""
+    """The command, or a setting, makes no sense as given. `usage` and `more` are lines for a shell."""
 
     exit_code = 2
     usage = ""
@@ -127,7 +127,7 @@ class NotAllowed(BotError):  # noqa: N818  # what the person is told
 
 
 class SourceError(BotError):
-    """A source could not be read. Raised by adapters only; a playbook turns it into a `Gap`."""
+    """A source, such as a cluster, Prometheus or a recording, could not be read; a playbook turns it into a `Gap`."""
 
     exit_code = 3
 
@@ -150,10 +150,7 @@ _ID: ContextVar[str] = ContextVar(REQUEST_FIELD, default="")
 
 
 def begin_request(key: str) -> None:
-    """Sets the request's id of the current task, and of the tasks it starts, by a key such as Slack's delivery id.
-
-    The id is made from the key, so that another replica, or this one after a restart, goes on with an equal id.
-    """
+    """Sets the request's id of the current task and the tasks it starts; equal keys give equal ids, in any replica."""
     _ID.set(_id_of(key))
 
 
@@ -182,10 +179,9 @@ class Bug(BotError):  # noqa: N818  # what the person is told
 
 @contextmanager
 def bugs_as_errors(known: set[str] | None = None) -> Generator[None]:
-    """Turns any Exception inside the context into `Bug`, except a BotError; interrupts and cancellation pass.
-
-    The traceback goes to the log; the person is told the place, and the id in the log. For work that is repeated,
-    `known` holds the bugs whose traceback is in the log already.
+    """Turns any Exception inside the context into `Bug`, except a BotError; interrupts and cancellation pass. The
+    traceback goes to the log, for work that is repeated only where `known` does not hold the bug yet; the person is
+    told the place, and the id in the log.
     """
     try:
         yield

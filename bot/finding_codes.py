@@ -50,7 +50,6 @@ _BY_PROOF: Mapping[str, PendingClass] = {
 
 class CodeInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The entry of a code, which holds for all its findings, from its section in `bot/texts/findings.toml`.
-
     `of_the_pod`: the cause lies in the pod itself, so pods that say the same, or ask for the same, share it.
     `loses_node`: HAMi does not count on the nodes in scope. `watched_in`: the playbook in whose answer the watcher
     looks for this code, to open a thread. `fix_first`: its own actions remove the cause and come before ways around it.
@@ -108,8 +107,7 @@ Code = Literal[
     "profile-unlike-since-start", "profiles-kept", "profiling-off", "nothing-pending", "tuning-advice",
     "scheduling-latency", "idle-holder", "tuning-effect", "own-finding",
 ]  # fmt: skip
-"""The names of all finding codes, the sections of `bot/texts/findings.toml`, as `python -m
-tests.update_docs` writes."""
+"""The names of all finding codes, which `python -m tests.update_docs` takes from `bot/texts/findings.toml`."""
 
 
 class _CodeTable(Mapping[Code, CodeInfo]):

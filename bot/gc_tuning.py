@@ -17,9 +17,6 @@ def keep_what_is_loaded() -> None:
 
 
 def give_back() -> None:
-    """Returns free memory to the system: after lists of thousands glibc would keep 10 MB.
-
-    Does nothing with another C library.
-    """
+    """Returns free memory to the system, with glibc only, which keeps 10 MB after lists of thousands."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -18,12 +18,11 @@ _UNNAMED = "(default)"
 
 
 class HealthFacts(msgspec.Struct, frozen=True):
-    """The facts about the bot's health now. `deaf_s`: seconds without a connection to Slack.
-
-    `store`: why it takes no writes, or empty. `closed`: by channel, why nothing can be posted; `oldest_s` is the age of
-    the oldest unsent message, to `oldest_for`; `unheard_s`: seconds since Alertmanager's Watchdog was heard, of which
-    `watchdog_s` are fine (0: any). `blind`: by cluster, why two self-tests in a row failed. `unread`: by cluster, why
-    it could not be read lately, and for how many seconds.
+    """The facts about the bot's health now. `deaf_s`: seconds without a connection to Slack. `store`: why it takes no
+    writes, or empty. `closed`: by channel, why nothing can be posted; `oldest_s` is the age of the oldest unsent
+    message, to `oldest_for`; `unheard_s`: seconds since Alertmanager's Watchdog was heard, of which `watchdog_s` are
+    fine (0: any). `blind`: by cluster, why two self-tests in a row failed. `unread`: by cluster, why it could not be
+    read lately, and for how many seconds.
     """
 
     stopped: bool = False
@@ -40,9 +39,8 @@ class HealthFacts(msgspec.Struct, frozen=True):
 
 
 class Trouble(NamedTuple):
-    """One trouble of the bot: what is wrong in one line, and what to do about it where Slack can be told.
-
-    `channel` or `cluster` is the one in trouble. `may_pass`: the trouble is too young to be told in Slack.
+    """One trouble of the bot: what is wrong in one line, and what to do about it where Slack can be told. `channel` or
+    `cluster` is the one in trouble. `may_pass`: the trouble is too young to be told in Slack.
     """
 
     kind: str

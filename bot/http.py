@@ -41,10 +41,9 @@ _IS_SIGNATURE = re.compile(r"v0=[0-9a-f]{64}")
 
 class ConnectionLimits(NamedTuple):
     """The limits of clients, in seconds: `header_s` for a whole header, `body_s` for a body without a login before,
-    `idle_s` between two requests (longer than reverse proxies keep a connection, which is 60 s for most).
-
-    `of_one` connections from one address: a reverse proxy is one address for all of Slack, and half of `of_all` leaves
-    the other half to kubelet and Alertmanager. `most_bytes` are those of all requests that have not come as a whole.
+    `idle_s` between two requests (longer than reverse proxies keep a connection, which is 60 s for most). `of_one`
+    connections from one address: a reverse proxy is one address for all of Slack, and half of `of_all` leaves the other
+    half to kubelet and Alertmanager. `most_bytes` are those of all requests that have not come as a whole.
     """
 
     header_s: float = 10.0
@@ -64,7 +63,6 @@ class ConnectionLimits(NamedTuple):
 
 class Slack(NamedTuple):
     """Where Slack's requests go: the app (None: not yet), the secret that signs them, and whether the bot is stopping.
-
     While there is no app, or the bot stops, Slack is asked to try again later.
     """
 
@@ -85,11 +83,10 @@ async def serve_http(
     metrics: Handler | None = None,
 ) -> AsyncGenerator[str]:
     """Serves on HOST:PORT while the context lasts; yields the address, with the real port where 0 was asked for.
-
-    `ready` says why the bot is not ready, or nothing; `slack` takes Slack's requests, in HTTP mode; `posts` are the
-    handlers of alerts and of pagers' posts, by path. `notes` gives lines that /readyz adds, whether it is ready or not.
-    `limits` are by default `ConnectionLimits.of_this_process`; `metrics` answers /metrics. Raises SourceError when the
-    port cannot be opened.
+    `ready` says why the bot is not ready, or nothing; `notes` gives lines that /readyz adds in any case. `slack` takes
+    Slack's requests, in HTTP mode; `posts` are the handlers of alerts and of pagers' posts, by path; `metrics` answers
+    /metrics. `limits` are by default `ConnectionLimits.of_this_process`. Raises SourceError when the port cannot be
+    opened.
     """
     host, _, port = bind.rpartition(":")
     clients = Clients(limits or ConnectionLimits.of_this_process())
@@ -306,12 +303,12 @@ class _Client(asyncio.Protocol):
         self._protocol.resume_writing()
 
     def asks(self, request: web.Request) -> None:
-        """Its header has come: whoever answers sees to the time from now on."""
+        """Notes that a request's header has come: whoever answers sees to the time from now on."""
         self._request = request
         self._stop_timer()
 
     def is_answered(self) -> None:
-        """It is idle."""
+        """Notes that the request is answered, and the connection idle."""
         self._request, self._is_idle, self.held = None, True, 0
         self._ends_in(self._clients.limits.idle_s)
         self._clients.is_last(self)

@@ -51,7 +51,7 @@ def _keep_formatted_traceback(_logger: Any, _name: str, fields: EventDict) -> Ev
 
 
 def _line(_logger: Any, _name: str, fields: EventDict) -> str:
-    """Whatever follows the first line is indented: nobody's text can pass for a line of its own."""
+    """One line of the log; what follows it is indented, so that nobody's text can pass for a line of its own."""
     request = f" [{REQUEST_FIELD}={fields[REQUEST_FIELD]}]" if REQUEST_FIELD in fields else ""
     event = "\n    ".join(fields["event"].splitlines())
     line = f"{fields['time']} {fields['level'].upper()} {fields['logger']}: {event}{request}"

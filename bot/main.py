@@ -1,6 +1,4 @@
-"""The composition root: the Slack bot as a process. It proves its tokens, listens, answers, and stops without losing
-work that it had accepted. A command of the shell needs none of this: see `bot.__main__`.
-"""
+"""The Slack bot as a process: proves its tokens, listens, answers, and stops without losing work it had accepted."""
 
 import asyncio
 import contextlib
@@ -72,8 +70,8 @@ class Limits(msgspec.Struct, frozen=True):
     """The times of a bot, in seconds. `answer_s`: the longest answer; `drain_s`: how long the end waits for answers;
     `keeping_s` and `deed_s`: how long an ack waits until the store has a question, or a person's deed.
     `ping_interval_s` and `watch_s`: how often connections are pinged and checked, by `clock`. `now` is the time since
-    1970, by default the store's. `pace` is that of temporary changes, `oncall` is between two passes over incidents,
-    `look_s` between two looks at the bot's health, `test_s` between two self-tests.
+    1970, by default the store's. `pace` is that of temporary changes; `oncall`, `look_s` and `test_s` lie between two
+    passes over incidents, two looks at the bot's health, and two self-tests.
     """
 
     answer_s: float = LONGEST_S
@@ -137,7 +135,7 @@ async def serve(where: ClusterChoice) -> None:
 
 
 def _required(settings: Settings | None) -> tuple[Settings, SlackSettings]:
-    """Raises UsageError for settings that a bot in Slack cannot run with."""
+    """The settings, if a bot in Slack can run with them; else raises UsageError."""
     if settings is None or settings.slack is None:
         raise UsageError(
             Text("error-serve.no-slack-tokens-are-set"),
@@ -188,10 +186,9 @@ async def running(
     examining: slack_command.Examine = BY_ENVIRONMENT,
     usual: str = "",
 ) -> AsyncGenerator[str]:
-    """Runs the bot while the context lasts; yields the address of its own port when it is connected to Slack.
-
-    Without `changing` it can only read. `examining` runs the checks of `doctor`. `usual` is the cluster of a question
-    that names none.
+    """Runs the bot while the context lasts; yields the address of its own port when it is connected to Slack. Without
+    `changing` it can only read; `examining` runs `doctor`'s checks; `usual` is the cluster of a question that names
+    none.
     """
     async with AsyncExitStack() as stack:
         store_url = settings.store.url.get_secret_value()

@@ -1,8 +1,4 @@
-"""GET /metrics: pods that wait on each cluster and why, free GPUs, and the health of the bot itself.
-
-Looks at clusters give figures, of which a scrape makes text: OpenMetrics, or Prometheus' text, as the client asks. No
-series names a pod, a node or a UUID.
-"""
+"""GET /metrics: each cluster's pending pods and their causes, free GPUs, and the bot's health; no pod, node or UUID."""
 
 import asyncio
 import re
@@ -60,10 +56,8 @@ class PendingCounts(NamedTuple):
 
 
 class ClusterFigures(msgspec.Struct, frozen=True):
-    """The figures of one look at a cluster. `gpus` by state; `largest_free_mib` by GPU type; `gaps` by source.
-
-    `took_s` is the look's time; `cache_age_s` the greatest age of what came from memory, None for a cluster that is not
-    kept in memory.
+    """The figures of one look at a cluster. `gpus` by state; `largest_free_mib` by GPU type; `gaps` by source. `took_s`
+    is the look's time; `cache_age_s` the greatest age of what came from memory, None for a cluster not kept in memory.
     """
 
     waiting: PendingCounts = PendingCounts()
@@ -116,10 +110,7 @@ def count_pending(pending: Collection[PendingPod]) -> PendingCounts:
 
 
 def largest_by_type(slices: Iterable[tuple[str, int]]) -> Mapping[str, int]:
-    """The largest free slice by GPU type, of one slice for each GPU; the `MOST_TYPES` with the most GPUs are named.
-
-    Types come from annotations of nodes, which may hold anything.
-    """
+    """The largest of the free slices, by GPU type; at most `MOST_TYPES` are named, since nodes may claim any type."""
     cut = [(type_[:_LONGEST_TYPE], mib) for type_, mib in slices]
     named = {type_ for type_, _ in Counter(type_ for type_, _ in cut).most_common(MOST_TYPES)}
     largest: dict[str, int] = {}
@@ -139,14 +130,11 @@ def gaps_by_source(sources: Iterable[str]) -> Mapping[str, int]:
 
 
 class _Families(list[Metric], Collector):
-    """All that is told, as it was when they were made."""
-
     def collect(self) -> Iterable[Metric]:
         return self
 
 
 def _of_clusters(clusters: Clusters) -> Iterator[Metric]:
-    """What the last look at each cluster saw."""
     seen = {name: look for name, look in clusters.items() if look is not None}
     yield from _of_pods(seen)
     yield from _of_gpus(seen)
@@ -160,7 +148,6 @@ def _of_clusters(clusters: Clusters) -> Iterator[Metric]:
 
 
 def _of_bot(figures: Figures) -> Iterator[Metric]:
-    """The bot itself, and what this process has counted."""
     yield _gauge("ready", "1 while the bot can hear and tell", {(): float(figures.is_ready())})
     blind = {(name,): float(look is None or name in figures.blind) for name, look in figures.clusters.items()}
     yield _gauge("blind", "1 where the last look at the cluster failed, or the self-test", blind, "cluster")

@@ -1,7 +1,4 @@
-"""Periodic jobs, which one APScheduler runs again and again beside everything else. It stores nothing.
-
-What is due stands in the store or on the cluster's objects, so the next run makes up for a missed one.
-"""
+"""Periodic jobs, run by one APScheduler, which stores nothing: what is due stands in the store or on objects."""
 
 import asyncio
 import logging
@@ -73,7 +70,6 @@ class Job:
 
     async def run(self, clock: Clock, every_s: float, *, at_once: bool = True) -> NoReturn:
         """Does the work every `every_s` seconds until the call is cancelled, which cancels and awaits the work too.
-
         Raises the work's error. `at_once`: the first run is now, not after `every_s` seconds.
         """
         over = asyncio.get_running_loop().create_future()

@@ -1,7 +1,4 @@
-"""Counters of this process since it began, for /metrics.
-
-They are global, so that any code can count without being given them: a client of Kubernetes does not know the bot.
-"""
+"""Counters of this process since it began, for /metrics; global, so that any code can count without getting them."""
 
 from bisect import bisect_left
 from collections import Counter

@@ -1,6 +1,4 @@
-"""The start of the bot: the answers of its own port from the moment when it listens, and how the start waits for the
-store and for Slack, where there is work to do meanwhile.
-"""
+"""The start of the bot: what its port answers from the first moment, and how it waits for the store and for Slack."""
 
 import asyncio
 import logging
@@ -31,10 +29,7 @@ class Receivers(NamedTuple):
 
 
 class Front:
-    """What the bot's own port needs, set as the start goes on. `app` takes Slack's requests.
-
-    `ears` take alerts, once there is a store to keep them. Setting `stopping` ends both. `exposition` is for /metrics.
-    """
+    """What the bot's port needs, set as the start goes on: `app` for Slack's requests, `ears` for alerts and pagers."""
 
     def __init__(self) -> None:
         self.why_not_ready: Callable[[], str] = lambda: "starting"
@@ -73,10 +68,7 @@ log = logging.getLogger(__name__)
 
 
 class SlackIdentity(NamedTuple):
-    """The bot's identity in Slack, and the address of its first connection in Socket Mode.
-
-    `app_id` is empty where it is not known yet: each connection tells it.
-    """
+    """The bot's identity in Slack; `ticket` is its first Socket Mode connection's address, `app_id` may be empty."""
 
     identity: Identity
     ticket: str = ""
@@ -84,8 +76,8 @@ class SlackIdentity(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What the start needs to wait for the store or Slack. `pace_s` is between two tries. `has_changes`: whether there
-    are temporary changes to look after meanwhile; `without_store` tells their channels that the store cannot be opened.
+    """What the start needs to wait for the store or Slack. `pace_s` is between two tries. `has_changes`: whether
+    temporary changes can be reverted meanwhile; `without_store` tells their channels that the store cannot be opened.
     """
 
     front: Front
@@ -106,10 +98,8 @@ class Start(NamedTuple):
 async def store_opened(
     opening: Callable[[], AbstractAsyncContextManager[Store]], gateway: Gateway, start: Start
 ) -> AsyncGenerator[Store]:
-    """The open store; opening is tried again and again as long as temporary changes have to be looked after meanwhile.
-
-    Their channels are told. Without such changes, and where the settings make no sense, the store's error is raised:
-    whoever started the bot should see it end.
+    """The open store. Opening is tried again and again where the bot can revert temporary changes meanwhile, whose
+    channels are told; elsewhere the store's error is raised: whoever started the bot should see it end.
     """
     while True:
         async with AsyncExitStack() as stack:
@@ -131,10 +121,9 @@ async def store_opened(
 
 
 async def slack_reached(gateway: Gateway, slack: SlackSettings, settings: Settings, start: Start) -> SlackIdentity:
-    """The bot's identity in Slack, and with Socket Mode the address of its first connection. Raises WrongInstall.
-
-    Slack is tried again and again as long as there is work to do meanwhile, alerts to take or changes to look after, or
-    Slack asks to wait.
+    """The bot's identity in Slack, and with Socket Mode the address of its first connection. Slack is tried again as
+    long as there is work to do meanwhile, alerts to take or changes to look after, or Slack asks to wait; else raises
+    WrongInstall.
     """
     while True:
         try:
@@ -150,9 +139,7 @@ async def slack_reached(gateway: Gateway, slack: SlackSettings, settings: Settin
 
 
 async def _proven(gateway: Gateway, slack: SlackSettings, settings: Settings) -> SlackIdentity:
-    """Who the bot is, and the address of its first connection. Raises WrongInstall if that cannot be learnt, or the
-    tokens are not what is needed.
-    """
+    """Who the bot is, and its first connection's address. Raises WrongInstall for tokens that do not serve."""
     try:
         identity = await gateway.identity()
     except SlackFailure as failure:

@@ -10,7 +10,7 @@ from bot.texts import Text, Texts, literal
 FREE = "free"
 UNKNOWN = "unknown"
 UNREGISTERED = "unregistered"
-"""States of a GPU, for `GpuRow.state`; a GPU in any other state takes no pod."""
+"""States of a GPU, for `GpuRow.state`: `free` takes pods, `unknown` may take some, any other takes none."""
 
 
 def state_in_words(state: str) -> Text:
@@ -19,12 +19,11 @@ def state_in_words(state: str) -> Text:
 
 
 class GpuRow(msgspec.Struct, frozen=True):
-    """One GPU in a table, the most telling fields first: a message shows few. Memory in MiB; None is not known.
-
-    `card` is the number of GPUs in a row that stands for several, as in an overview. `memory_free` is empty for a GPU
-    that HAMi dropped, and where HAMi hands out no part of a GPU's memory (`divided` is false): such a GPU is given or
-    not. `noun` is the users' word for it. `slots` is `USED/TOTAL`. `memory_counted` is what HAMi's scheduler counts as
-    used where that was read and differs from `memory_used`.
+    """One GPU in a table, the most telling fields first: a message shows few. Memory in MiB; None is not known. `card`
+    is the GPU's UUID, or the number of GPUs in a row that stands for several, as in an overview. `memory_free` is empty
+    for a GPU that HAMi dropped, and where HAMi hands out no part of a GPU's memory (`divided` is false): such a GPU is
+    given or not. `noun` is the users' word for it. `slots` is `USED/TOTAL`. `memory_counted` is what HAMi's scheduler
+    counts as used where that was read and differs from `memory_used`.
     """
 
     node: str
@@ -79,7 +78,7 @@ class TypeRow(msgspec.Struct, frozen=True):
 
 
 class StageRow(NamedTuple):
-    """A stage of scheduling over `n` pods, in seconds. `known_by`: `log`, or `object` where whole seconds only."""
+    """A stage of scheduling over `n` pods, in seconds. `known_by`: `log`, or `object` (whole seconds only)."""
 
     stage: str
     n: int
@@ -90,9 +89,8 @@ class StageRow(NamedTuple):
 
 
 class PoolRow(msgspec.Struct, frozen=True):
-    """A pool of GPU nodes. Memory in MiB: registered, given to pods, and used by them (None is not known).
-
-    `splits` is the number of slots of each GPU; the last four fields count shares by their size on one GPU.
+    """A pool of GPU nodes. Memory in MiB: registered, given to pods, and used by them (None is not known). `splits` is
+    the number of slots of each GPU; the last four fields count shares by their size on one GPU.
     """
 
     pool: str

@@ -30,10 +30,8 @@ def parse_documents(text: str) -> list[Any]:
 
 
 def reason(error: Exception) -> Prose:
-    """Why a text cannot be read and where, without quoting it: a settings file, or a kubeconfig, holds secrets.
-
-    `error` comes from a YAML or msgspec parser, both of which quote what they read. The caller should raise `from
-    None`: a traceback would show the original.
+    """Why a text cannot be read and where, without quoting it: a settings file, or a kubeconfig, holds secrets. `error`
+    comes from a YAML or msgspec parser, which quote what they read: raise `from None`, or a traceback shows it.
     """
     match error:
         case yaml.MarkedYAMLError() if error.problem_mark:
@@ -54,10 +52,7 @@ def reason(error: Exception) -> Prose:
 
 
 def line_of(text: str, path: Sequence[str | int]) -> int:
-    """The line of the node that the path leads to in the first document of a text that `parse_documents` reads.
-
-    Where keys are missing, the line of the last key that is there; 0 without any.
-    """
+    """The line of the node at `path` in the text's first document, or of the last key that is there; 0 without any."""
     reader: Any = yaml
     node, line = next(reader.compose_all(text, Loader=_loader()), None), 0
     for part in path:

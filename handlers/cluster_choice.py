@@ -1,4 +1,4 @@
-"""Which cluster a shell command is about, and how it is opened: typed options count before the settings."""
+"""Which cluster a shell command is about, and how it is opened. Typed options win over the settings."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -29,7 +29,7 @@ class ClusterChoice(NamedTuple):
 
 @asynccontextmanager
 async def open_sources(where: ClusterChoice) -> AsyncGenerator[Sources]:
-    """Opens the cluster that is meant: typed options count before the settings. Raises SourceError or UsageError."""
+    """Opens the chosen cluster for reading. Raises SourceError or UsageError."""
     where, names = _with_settings(where)
     settings, asked = load_settings(where.config), None
     chosen = settings.clusters.get(where.cluster) if settings else None
@@ -57,7 +57,7 @@ async def open_sources(where: ClusterChoice) -> AsyncGenerator[Sources]:
 
 @asynccontextmanager
 async def open_writing(where: ClusterChoice) -> "AsyncGenerator[Writer | None]":
-    """Opens the writer for the cluster that is meant; None where that is a recording."""
+    """Opens the writer for the chosen cluster; None if that is a recording."""
     where, _ = _with_settings(where)
     if where.recording is not None:
         yield None
@@ -69,9 +69,7 @@ async def open_writing(where: ClusterChoice) -> "AsyncGenerator[Writer | None]":
 
 
 async def open_in_the_store(where: ClusterChoice) -> "Sequence[KnownChange] | None":
-    """The cluster's changes that the store has as open, read beside the bot; None where the settings name no store.
-    Raises BotError.
-    """
+    """The cluster's changes that the store has as open; None if the settings name no store. Raises BotError."""
     settings = load_settings(where.config)
     if settings is None:
         return None
@@ -87,7 +85,7 @@ async def open_in_the_store(where: ClusterChoice) -> "Sequence[KnownChange] | No
 
 
 def playbooks_folder(where: ClusterChoice) -> Path | None:
-    """The folder of a team's own playbooks in the settings; None, too, where the settings cannot be read."""
+    """The folder of a team's own playbooks in the settings; None also if the settings cannot be read."""
     try:
         settings = load_settings(where.config)
     except UsageError:
@@ -102,7 +100,7 @@ def language(where: ClusterChoice) -> Language:
 
 
 def usual_language(where: ClusterChoice) -> Language:
-    """The language of the settings, English where they cannot be read: whoever reads them next says why."""
+    """The language of the settings; English if they cannot be read (the next reader of the settings reports why)."""
     try:
         return language(where)
     except BotError:
@@ -110,7 +108,6 @@ def usual_language(where: ClusterChoice) -> Language:
 
 
 def _with_settings(where: ClusterChoice) -> tuple[ClusterChoice, tuple[str, str]]:
-    """The typed words completed by the settings of the cluster; and where HAMi is, if they say so."""
     settings = load_settings(where.config)
     clusters = settings.clusters if settings else {}
     typed = where.recording or where.kubeconfig or where.context

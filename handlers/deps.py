@@ -1,10 +1,10 @@
-"""The dependencies of everything that listens to Slack, and which of several replicas does what.
+"""The dependencies of everything that listens to Slack (`Deps`), and which of several replicas does what.
 
-A lease saves work: nothing relies on one process alone having it. One scope is the cluster: its open changes are
-reverted by whoever holds its Lease (`bot.kube.client.leader`), because the record of a change stands on the cluster's
-objects, and bots with different databases, or none, may look after them. The other scope is the database: incidents,
-pages, digests and messages stand there, and a process that cannot reach it does nothing with them. A lease is a row of
-the database. Digests and messages are claimed one by one, so that replicas share them.
+A lease saves work: nothing relies on one process alone having it. There are two kinds. For each cluster a Kubernetes
+Lease (`bot.kube.client.leader`) decides who reverts its open changes: the record of a change stands on the cluster's
+objects, so bots with different databases, or none, may share it. For the database a row (`TaskLease`) decides who looks
+after incidents, pages and schedules, which stand there. Digests and messages are claimed one by one, so replicas share
+them.
 """
 
 import asyncio
@@ -25,10 +25,11 @@ from playbooks.playbook import Sources
 
 
 class Deps(msgspec.Struct, frozen=True):
-    """What all handlers need. `clusters` are those of the settings and `usual`. A question that names no cluster is
-    about the one that `channels` has for its channel, else about `usual`: the one that `serve` was started for, else
-    the only one of the settings, else empty. `workspace` is the address of the workspace, such as
-    `https://acme.slack.com/`, or empty.
+    """What all handlers need.
+
+    `clusters` are the names of those in the settings. A question that names no cluster is about the one that `channels`
+    has for its channel, else about `usual`: the one that `serve` was started for, else the only one of the settings,
+    else empty. `workspace` is the address of the Slack workspace, such as `https://acme.slack.com/`, or empty.
     """
 
     gateway: Gateway
@@ -44,14 +45,14 @@ class Deps(msgspec.Struct, frozen=True):
     usual: str = ""
     workspace: str = ""
     mine: Mapping[str, tuple[str, ...]] = {}
-    """What people mean by their pods: namespaces and labels, by the ids of users and user groups."""
+    """What people mean by "my pods": namespaces and labels, by the ids of users and user groups."""
 
     def cluster_of(self, named: str, channel: str = "") -> str:
-        """The name of the cluster that is meant: the one that is named, else the channel's, else the usual one."""
+        """The cluster that a question is about: the named one, else the channel's, else the usual one."""
         return named or self.channels.get(channel, "") or self.usual
 
     def the_cluster(self, named: str, channel: str) -> str:
-        """The cluster as `cluster_of` gives it, where one has to be known. Raises NoSuchCluster and WhichCluster."""
+        """The cluster that `cluster_of` gives. Raises NoSuchCluster if unknown, WhichCluster if several fit."""
         if named:
             self.check_cluster(named)
         cluster = self.cluster_of(named, channel)
@@ -60,26 +61,26 @@ class Deps(msgspec.Struct, frozen=True):
         return cluster
 
     def check_cluster(self, name: str) -> None:
-        """Raises NoSuchCluster unless the name is that of a cluster here; where clusters have no names, it is empty."""
+        """Raises NoSuchCluster unless the name is one of `clusters`, or empty if clusters have no names."""
         if name not in (self.clusters or ("",)):
             raise NoSuchCluster(name, self.clusters)
 
     def permalink(self, channel: str, ts: str) -> str:
-        """The address of a message, as chat.getPermalink gives it; empty where it is not known."""
+        """The address of a message, as chat.getPermalink gives it; empty if the workspace or the message is unknown."""
         if not (self.workspace and channel and ts):
             return ""
         return f"{self.workspace.rstrip('/')}/archives/{channel}/p{ts.replace('.', '')}"
 
     def texts(self, language: Language | None) -> Texts:
-        """The texts in `language`, else in the bot's own."""
+        """The texts in `language`, or without one in the bot's own."""
         return Texts(language) if language else self.say
 
 
 class TaskLease:
-    """A lease in the store: one process of those that share it does a periodic task.
+    """A lease in the store: one of the processes that share the store does a periodic task.
 
-    `owner` is the name of this process only. The lease lasts `lasts_s` seconds from the last time that `is_mine` asked
-    for it; then another process may take it.
+    `owner` is a name that only this process has. The lease lasts `lasts_s` seconds from the last `is_mine` that asked
+    the store for it; then another process may take it.
     """
 
     def __init__(self, deps: Deps, name: str, owner: str, lasts_s: float) -> None:
@@ -90,7 +91,7 @@ class TaskLease:
         self._ask_again_at = 0.0
 
     async def is_mine(self) -> bool:
-        """Whether this process holds the lease. Asks the store rarely: writing every few seconds wears a disk out."""
+        """Whether this process holds the lease. It asks the store rarely: frequent writes wear a disk out."""
         now = self._deps.now()
         if now < self._ask_again_at:
             return True
@@ -103,11 +104,11 @@ Opener = Callable[[str], AbstractAsyncContextManager[Sources]]
 
 
 class KeptOpen:
-    """Opens every cluster at its first question and keeps it open: a login can take seconds.
+    """Opens every cluster at its first question and keeps it open, because a login can take seconds.
 
     Questions that come while it is being opened wait for the same attempt, and share its error. `known` are the names
-    of clusters, `usual` is the cluster without a name. The cache of a cluster is shared by all questions; each question
-    is told by itself how old its data was.
+    of clusters, `usual` is the cluster meant by an empty name. All questions share a cluster's cache; each is told how
+    old its own data was.
     """
 
     def __init__(self, open_sources: Opener, known: Collection[str], usual: str) -> None:
@@ -128,7 +129,7 @@ class KeptOpen:
 
     @asynccontextmanager
     async def get(self, cluster: str) -> AsyncGenerator[Sources]:
-        """The cluster's sources. Raises BotError when it cannot be opened, NoSuchCluster for an unknown name."""
+        """The cluster's sources. Raises BotError if it cannot be opened, NoSuchCluster for an unknown name."""
         if cluster and cluster not in self._known:
             raise NoSuchCluster(cluster, self._known)
         kept = await asyncio.shield(self._attempt(cluster or self._usual))

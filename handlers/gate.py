@@ -1,7 +1,5 @@
-"""Who is answered at all: the people of the bot's own workspace, and nobody of another organisation.
-
-Every payload of Slack passes the gate before a listener sees it; work that an earlier process took passes again when it
-is resumed.
+"""Who is answered at all: people of the bot's own workspace, and nobody of another organisation. Every payload of Slack
+passes the gate before a listener gets it; work that an earlier process took passes again when it is resumed.
 """
 
 import logging
@@ -22,13 +20,11 @@ _REFUSALS: Mapping[WhyNot, str] = {
     "stranger-unread": "desk.stranger-unread",
     "stranger-guest": "desk.stranger-guest",
 }
-"""The name of the text for each reason why somebody is not answered."""
-
 log = logging.getLogger(__name__)
 
 
 class Gate:
-    """Lets in payloads of people that `home` answers. Others are told once, where only they can read it."""
+    """Lets in payloads of people whom `home` allows. Tells others once, where only they can read it."""
 
     def __init__(self, deps: Deps, home: Home) -> None:
         self._deps = deps
@@ -36,7 +32,7 @@ class Gate:
         self._people = People(deps.gateway)
 
     async def lets_in(self, body: dict[str, Any]) -> bool:
-        """Whether listeners may have the payload. Work that they begin is noted as sent by that person."""
+        """Whether listeners may have the payload. Work that they begin is recorded as sent by that person."""
         origin = origin_of(body)
         SENT_BY.set(origin)
         is_event = body.get("type") == "event_callback"
@@ -54,7 +50,7 @@ class Gate:
         return not why
 
     async def why_not(self, origin: Origin) -> WhyNot:
-        """Why the person is not answered, or "". Slack is asked where the payload does not decide, and about guests."""
+        """Why the person is not answered, or "". It asks Slack about guests, and if the payload does not decide."""
         is_ours = self._home.is_of(origin)
         if is_ours is False:
             return "stranger"
@@ -83,6 +79,6 @@ class Gate:
 
 
 def home_of(access: AccessSettings, bot: Identity) -> Home:
-    """The teams whose people a bot answers; nobody's, where neither Slack nor the settings name a team."""
+    """The Slack teams whose people the bot answers; no team if neither Slack nor the settings name one."""
     own = bot.enterprise_id if bot.is_org_wide else bot.team_id
     return Home(frozenset({own, *access.teams}), bot.enterprise_id, access.guests)

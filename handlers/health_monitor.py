@@ -1,7 +1,7 @@
-"""Checks every minute whether the bot can still hear and tell, and tells whoever can be reached when it cannot.
+"""Checks every minute whether the bot can still receive and send, and tells whoever can be reached if it cannot.
 
 Less often the bot tests itself: by a question whose answer is known, and by what it has to read of each cluster. The
-store remembers failures, so that every replica tells the same about them: `bot.health`, /metrics and `doctor`.
+store keeps failures, so that every replica tells the same about them in `bot.health`, /metrics and `doctor`.
 """
 
 import asyncio
@@ -32,20 +32,20 @@ WATCHDOG = "Watchdog"
 """The alert of kube-prometheus-stack that always fires."""
 PACE_S = 60.0
 _ALL_EVERY = 10
-"""One look of so many asks about every channel; the others ask about channels where something is wrong."""
+"""Every so many looks the monitor asks about every channel; the other looks ask about channels with a problem."""
 _MOST_PEOPLE = 5
 _TOLD_S = 900.0
-"""Seconds in which a message about the store, of any replica or before a restart, is not told again."""
+"""Seconds in which a message about the store, from any replica or before a restart, is not repeated."""
 READ_S = 20.0
-"""Seconds after which a cluster that is still not read counts as one that could not be read."""
+"""Seconds after which a cluster that has not answered counts as one that could not be read."""
 _LEASE, _OPEN = "troubles", "trouble:"
 
 log = logging.getLogger(__name__)
 
 
 class Watched(NamedTuple):
-    """Whom the health monitor tells. `channels` are those of the settings, the first told first; `people` get direct
-    messages where no channel is left. `watchdog_s` may pass between two Watchdog alerts, 0: any time.
+    """Whom the health monitor tells. It tells the first open one of `channels`; if none is open, `people` get direct
+    messages. `watchdog_s` is the longest time between two Watchdog alerts, in seconds; 0: no limit.
     """
 
     channels: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ def watched(settings: Settings) -> Watched:
 
 
 def noting_watchdog(take: Take, marks: MarkRows) -> Take:
-    """Takes alerts with `take`; Watchdog is noted as a sign of life, and is no incident."""
+    """Wraps `take`: notes the Watchdog alert as a sign of life in the store and hands on all other alerts."""
 
     async def taken(alerts: list[Alert]) -> None:
         others = [alert for alert in alerts if alert.name != WATCHDOG]
@@ -76,10 +76,10 @@ def noting_watchdog(take: Take, marks: MarkRows) -> Take:
 
 
 class HealthMonitor:
-    """Finds out what is wrong with the bot, and tells it. `live` gives facts that need no look. `owner` is the name of
-    this process only.
+    """Finds out what is wrong with the bot, and tells it.
 
-    `clock` is one that does not jump, in seconds. A cluster that is not read within `patience_s` could not be read.
+    `live` gives facts that need no look; `owner` is a name that only this process has; `clock` is monotonic, in
+    seconds. A cluster that has not answered after `patience_s` seconds counts as one that could not be read.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class HealthMonitor:
         self._began = deps.now()
         self._waiting, self._unheard = SteadyAge(), SteadyAge()
         self._unread: dict[str, tuple[Prose, float]] | None = None
-        """Why a cluster could not be read at the last look, and since when; None before the first look at them."""
+        """Why a cluster could not be read at the last look, and since when; None before the first look at clusters."""
         self._looks = self._looked = 0
         self._seen = HealthFacts(watchdog_s=watched.watchdog_s)
         self._store_fails = False
@@ -117,11 +117,11 @@ class HealthMonitor:
         return judge(replace(self._seen, stopped=live.stopped, token=token, deaf_s=live.deaf_s, unread=unread))
 
     def why_not_ready(self) -> str:
-        """Why this process should get no traffic, a line each; empty when it is ready."""
+        """Why this process should get no traffic, one reason per line; empty if it is ready."""
         return "\n".join(in_english(trouble.text) for trouble in self.troubles() if trouble.is_unready)
 
     def notes(self) -> str:
-        """Troubles that do not make the process unready, a line each."""
+        """Troubles that do not make the process unready, one per line."""
         return "".join(f"{in_english(trouble.text)}\n" for trouble in self.troubles() if not trouble.is_unready)
 
     async def run(self, clock: Clock) -> None:
@@ -129,9 +129,8 @@ class HealthMonitor:
         await clock.repeat(self._pace_s, "looking for problems", self.look)
 
     async def look(self) -> None:
-        """Asks the store, Slack and the clusters, and tells troubles that are new or over.
-
-        The first look leaves clusters out, because the bot is starting and has them to open.
+        """Asks the store, Slack and the clusters, and tells troubles that are new or over. The first look leaves
+        clusters out, because the bot is starting and has yet to open them.
         """
         await self._ask_store()
         await self._ask_slack()
@@ -196,13 +195,13 @@ class HealthMonitor:
     # ----------------------------------------------------------------------------------------------------- telling
 
     def _places(self, trouble: Trouble) -> tuple[str, ...]:
-        """Where it is told: the first channel that is open and not what it is about, else every one of the people."""
+        """The first channel that is open and not what the trouble is about, else every one of the people."""
         shut = {*self._seen.closed, trouble.channel}
         rooms = [channel for channel in self._watched.channels if channel not in shut]
         return tuple(rooms[:1]) or self._watched.people
 
     async def _tell_of_store(self, trouble: Trouble | None) -> None:
-        """Straight to Slack: nothing can be kept. Once, as far as this process remembers, or Slack not long ago."""
+        """Posts straight to Slack, as nothing can be kept; once, by what this process or Slack's messages show."""
         if trouble and not self._store_fails:
             log.error("%s", in_english(trouble.text))
         elif self._store_fails and not trouble:
@@ -228,7 +227,7 @@ class HealthMonitor:
         return True
 
     async def _tell(self, found: Sequence[Trouble]) -> None:
-        """Each is told once, and its end, by one replica: what was told stands in the store until it is over."""
+        """Tells each trouble once, and its end, by one replica: the store keeps what was told until it is over."""
         marks = self._deps.store.marks
         if not await self._deps.store.task_leases.hold(_LEASE, self._owner, 3 * self._pace_s):
             return
@@ -265,14 +264,14 @@ class HealthMonitor:
 
 EVERY_S = 3600.0
 TEST_PACE_S = 300.0
-"""Seconds between two tests while something is wrong, and between two looks whether a test is due."""
+"""Seconds between two self-tests while something is wrong, and between two looks whether one is due."""
 _TESTED = "self-test"
 """The mark in the store of the time of the last test."""
 _TEST_WITHIN_S = 120.0
 
 
 class SelfTest:
-    """Tests the bot, in one replica at a time. A cluster is told as blind when two tests in a row fail there."""
+    """Tests the bot, in one replica at a time. A cluster that two tests in a row could not read is reported."""
 
     def __init__(self, deps: Deps, owner: str, pace_s: float = TEST_PACE_S) -> None:
         self._deps = deps
@@ -293,7 +292,7 @@ class SelfTest:
             await self.test()
 
     async def test(self) -> None:
-        """Makes one test of everything, and notes the result in the store."""
+        """Makes one test of everything, and writes the result to the store."""
         marks, known = self._deps.store.marks, set(await blind_marks(self._deps.store.marks))
         wrong = wrong_with(await find_links("self-test", None))
         failed: dict[str, str] = {}

@@ -1,6 +1,7 @@
-"""The Home tab: what is open, what to try, who may do what, and a form for a question; answers are direct messages.
+"""Slack's Home tab: open changes and incidents, what to try, who may do what, and a form for a question.
 
-Nothing in it is read from a cluster: it is published whenever somebody looks at it.
+Questions asked there are answered in direct messages. The tab is published whenever somebody opens it, and reads
+nothing from a cluster.
 """
 
 import logging
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 def register(app: App, inbox: Inbox, access: AccessSettings, triage: TriageService | None) -> None:
-    """Listens to the Home tab, its button and its form; incidents are shown where there is a `triage`."""
+    """Listens to the Home tab, its button and its form. It shows incidents if `triage` is given."""
     groups = Groups(inbox.deps.gateway, groups_in(access))
 
     async def open_form(taken: AcceptedDeed[Nothing]) -> None:
@@ -75,7 +76,7 @@ def register(app: App, inbox: Inbox, access: AccessSettings, triage: TriageServi
 
 
 def _question(inbox: Inbox, user: str, words: str = "") -> Question:
-    """One that is answered in the person's direct messages with the bot: a user's id is a channel there."""
+    """Makes a question that is answered in the person's direct messages: for Slack a user's id is a channel there."""
     return Question(words=words, user=user, channel=user, asked_at=inbox.deps.now(), public=True)
 
 
@@ -105,7 +106,6 @@ async def _publish(
 
 
 async def _opened(deps: Deps, user: str) -> list[Text]:
-    """The temporary changes that have not ended, the person's own first."""
     changes = [
         (cluster, change.record)
         for cluster in deps.clusters or ("",)

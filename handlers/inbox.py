@@ -1,4 +1,4 @@
-"""Answers questions from Slack: each is kept until it is answered, and the answer goes where it was asked."""
+"""Answers questions from Slack: each is in the store until it is answered, and the answer goes where it was asked."""
 
 import asyncio
 import logging
@@ -58,15 +58,15 @@ DONE, FAILED = "white_check_mark", "x"
 SHOWN_WORDS = 80
 """The most characters of a question that are shown with a message about it."""
 AT_ONCE = 6
-"""How many questions read one cluster, and hold what they read, at the same time; one person's may be one less, so that
-others are answered while those hang.
+"""How many questions read one cluster, and hold what they read, at a time. One person has at most one turn less, so
+that others are answered while theirs hang.
 """
 
 log = logging.getLogger(__name__)
 
 
 class GaveUp(BotError):  # noqa: N818  # what the person is told
-    """A question that will not be answered any more."""
+    """A question or a profile will not be answered any more, because it was interrupted or took too long."""
 
 
 class Inbox:
@@ -81,9 +81,8 @@ class Inbox:
         self._turns: defaultdict[str, Turns] = defaultdict(lambda: Turns(AT_ONCE, of_one=AT_ONCE - 1))
 
     def ask(self, key: str, question: Question) -> None:
-        """Answers the question once, however often Slack delivers it; `key` is Slack's id of the delivery.
-
-        Without a store another replica to which Slack delivers it answers it, too.
+        """Answers the question once, however often Slack delivers it; `key` is Slack's id of the delivery. Without a
+        store, another replica that also gets the delivery answers it as well.
         """
         question = _signed(question)
         job = partial(self._answer, key, question)
@@ -91,9 +90,7 @@ class Inbox:
         self.deps.work.start(key, job, tell, payload=msgspec.json.encode(question).decode(), regardless=True)
 
     async def ask_typed(self, key: str, question: Question) -> None:
-        """Asks as `ask` does, but returns when the store has the question: for a form that somebody filled in, or at
-        the end of a deed.
-        """
+        """Asks as `ask` does, but returns only when the store has the question: for a form, or at the end of a deed."""
         self.ask(key, question)
         await self.deps.work.settled(key)
 
@@ -108,12 +105,11 @@ class Inbox:
         longest_s: float | None = None,
         lasts_s: float = TOO_LATE_S,
     ) -> None:
-        """Carries out a person's deed, once; a failure is told where the deed was asked for.
+        """Carries out a person's deed once, and returns when the store has it; tells a failure where it was asked for.
 
-        Returns when the store has the deed, so that Slack is told then: should this process end, another one carries it
-        out, or says why not. A deed that the store cannot keep in time is not done, and the person is told;
-        `regardless`: it is done nevertheless, and then perhaps more than once. `longest_s`: see `Work.start`. After
-        `lasts_s` seconds it is too late for the deed.
+        If this process ends, another carries the deed out or says why not. A deed that the store cannot keep in time is
+        not done, and the person is told; with `regardless` it is done nevertheless, perhaps more than once.
+        `longest_s`: see `Work.start`. After `lasts_s` seconds it is too late for the deed.
         """
         asked = _signed(asked)
         payload = kind.written(asked, details, lasts_s)
@@ -140,9 +136,8 @@ class Inbox:
             await kind.carry_out(taken)
 
     async def is_asked(self, taken: AcceptedDeed[Any]) -> bool:
-        """Whether to carry out a deed; False where an edit repeats what the message asked before.
-
-        Raises NotDone where an edit asks for something else: it was asked once, and an edit is easily overlooked.
+        """Whether to carry out a deed; False if the message was edited but still asks the same. Raises NotDone if the
+        edit asks for something else: the first words were carried out already, and an edit is easily overlooked.
         """
         asked = taken.asked
         if not asked.message or (news := await self.edits.news(taken.key, asked)) == "first":
@@ -152,11 +147,11 @@ class Inbox:
         return False
 
     def again(self, words: str) -> str:
-        """What repeats a deed: its words, or else a hint to press the button again."""
+        """How to repeat a deed: its words, or else a hint to press the button again."""
         return words or self.deps.say("desk.press-again")
 
     async def tell_of(self, kind: ActionKind[Any], taken: AcceptedDeed[Any], error: BotError) -> None:
-        """Tells the person what went wrong with a deed, and if it was not done, how to repeat it."""
+        """Tells the person what went wrong with a deed, and how to repeat it if it was not done."""
         if isinstance(error, NotKept):
             error = NotDone("unkept", error.message)
         if isinstance(error, NotDone):
@@ -164,9 +159,8 @@ class Inbox:
         await self.tell(taken.key, taken.asked, error)
 
     async def was_answered(self, key: str, question: Question) -> bool:
-        """Whether everyone can read the answer that an earlier process gave: nothing may be told against it.
-
-        The marks on the message that asked are made again. Raises StoreError.
+        """Whether an earlier process answered where everyone can read it: no error may be told against that answer. It
+        restores the reactions on the message that asked. Raises StoreError.
         """
         reply, mark = self.reply(key, question), await self.deps.store.facts.get(_answered(key))
         if mark is None or not isinstance(reply, ChannelReply):
@@ -288,7 +282,7 @@ class Inbox:
 
     @asynccontextmanager
     async def reading(self, cluster: str, asker: Asker = NOBODY) -> AsyncGenerator[Sources]:
-        """Opens the cluster when it is the asker's turn: `AT_ONCE` read it. One that hangs holds up no other."""
+        """Opens the cluster when it is the asker's turn: `AT_ONCE` questions read it at a time."""
         turns = self._turns[cluster if cluster in self.deps.clusters else ""]
         async with turns.turn(asker), self.deps.open_sources(cluster) as sources:
             yield sources
@@ -315,7 +309,7 @@ class Inbox:
             await self.tell(key, question, error)
 
     async def is_current(self, key: str, question: Question) -> bool:
-        """Whether the question is still what its message asks, if it has one: an edit is answered in its place."""
+        """Whether the question is still what its message asks; one that no message asked always is."""
         return not question.message or await self.edits.is_newest(key, question)
 
     async def tell(self, key: str, question: Question, error: BotError) -> None:
@@ -333,7 +327,7 @@ class Inbox:
         )
 
     async def show(self, key: str, question: Question, shown: Awaitable[str | Message | None]) -> None:
-        """Shows what comes of a deed, or who may do it, to the one who asked; None is shown elsewhere."""
+        """Shows the awaited answer of a deed, or its error, to the person who asked; None: it is shown elsewhere."""
         try:
             answer = await shown
         except AccessDenied as error:
@@ -344,7 +338,7 @@ class Inbox:
             await self.reply(key, question).answer(message, mark=DONE)
 
     def reply(self, key: str, question: Question) -> Reply:
-        """The way to answer the question; an edited message is answered where its first words were."""
+        """Where and how the question is answered; an edited message is answered where its first words were."""
         deps, answered, say = self.deps, _answered(key), self.deps.texts(language_of(question.words))
         key = question.message if question.edited_ts else key
         if question.public:
@@ -391,7 +385,7 @@ def _signed(question: Question) -> Question:
 
 
 def with_files(rendered: Callable[[], Message], report: Report, say: Texts, *, everything: bool) -> Message:
-    """The message with the report's YAML and, with `everything`, its pictures. Slow: not for the event loop."""
+    """Renders a message with the report's YAML and, with `everything`, its pictures. Slow: not for the event loop."""
     message = rendered()
     files = list(yaml_files(report))
     if everything:

@@ -1,4 +1,4 @@
-"""The questions of `hami-bot init`, how `doctor`'s checks verify each answer, and the files that are written."""
+"""The dialog of `hami-bot init`: its questions, how `doctor`'s checks verify each answer, and the files it writes."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ from playbooks.quotes import let_read_logs
 
 
 class FoundCluster(NamedTuple):
-    """A cluster that answers, and where HAMi is there (empty: not found). Without a context it is the pod's own."""
+    """A cluster to check, and where HAMi is there (empty: not found). No context: the cluster of the bot's pod."""
 
     name: str
     context: str = ""
@@ -48,7 +48,7 @@ class FoundCluster(NamedTuple):
 
 
 async def check_bot_token(token: str) -> list[Link]:
-    """The links of `doctor` for the bot token: whether Slack takes it, and whether it has every scope needed."""
+    """Links (as in `doctor`) that tell whether Slack takes the bot token, and whether it has every scope needed."""
     try:
         async with _gateway(token) as gateway:
             return await find_links("doctor", Workspace(gateway), "slack-token", "slack-scopes")
@@ -77,7 +77,7 @@ async def check_channel(channel: str, bot_token: str) -> list[Link]:
 
 
 async def check_people(ids: str) -> list[Link]:
-    """Links that tell whether the text has ids of people and groups, with commas or spaces between them."""
+    """Links that tell whether the text consists of ids of people and groups, separated by commas or spaces."""
     try:
         return [Link("people", "ok", ", ".join(named_people(_ids(ids))))]
     except WrongValue as error:
@@ -97,7 +97,7 @@ def _ids(given: str) -> tuple[str, ...]:
 
 
 async def check_cluster(wanted: FoundCluster) -> tuple[list[Link], FoundCluster]:
-    """The links of the context's cluster, and what was found there; its name is the context's unless one is given."""
+    """Links that tell whether the cluster can be read, and what was found; its name is the context's by default."""
     try:
         async with await open_cluster(
             name=wanted.name, kubeconfig=wanted.kubeconfig, context=wanted.context
@@ -117,7 +117,7 @@ async def check_cluster(wanted: FoundCluster) -> tuple[list[Link], FoundCluster]
 
 @asynccontextmanager
 async def _gateway(bot_token: str) -> AsyncGenerator[Gateway]:
-    """Raises WrongValue for what can be no token, which is not repeated, and UsageError for a wrong address."""
+    """Raises WrongValue for what can be no token (the error does not repeat it), and UsageError for a wrong address."""
     given = variable("SLACK__API_URL")
     try:
         api_url = never_in_clear(given).rstrip("/") + "/" if given else SlackSettings.model_fields["api_url"].default
@@ -148,14 +148,12 @@ class Files(NamedTuple):
         return cls(folder / USUAL_FILE, folder / "hami-bot-values.yaml", folder / "hami-bot-secret.yaml")
 
     def existing(self) -> list[Path]:
-        """Those of the files that exist."""
+        """The files that exist already."""
         return [path for path in self if path.exists() or path.is_symlink()]
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """The checked answers of `init`; empty where something is not wanted. The digest goes to the on-call channel, or
-    else to `channel`.
-    """
+    """The checked answers of `init`; empty: not wanted. The digest goes to the on-call channel, else to `channel`."""
 
     bot_token: str
     app_token: str
@@ -169,10 +167,7 @@ class Answers(msgspec.Struct, frozen=True):
 
 
 def write_files(files: Files, answers: Answers, *, replace: bool) -> None:
-    """Writes the files, each readable by its owner only. Raises UsageError where one cannot be written.
-
-    Without `replace` a file that exists is not overwritten.
-    """
+    """Writes the files, readable only by their owner. Raises UsageError if one fails, or exists without `replace`."""
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -202,7 +197,7 @@ def write_files(files: Files, answers: Answers, *, replace: bool) -> None:
 
 
 def _write(path: Path, text: str, *, replace: bool) -> None:
-    """Whole or not at all, and never with another mode in between: mkstemp makes files with 0600."""
+    """Writes whole or not at all, and never with another mode in between: mkstemp makes files with 0600."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -236,7 +231,7 @@ Check = Callable[[str], Coroutine[Any, Any, list[Link]]]
 
 
 class Terminal:
-    """The person at the terminal. Input to `hidden` is not shown. Questions go to stderr, beside the output."""
+    """Asks the person at the terminal, on stderr: stdout has only the output. `hidden` does not show the input."""
 
     def hidden(self, question: str) -> str:
         return click.prompt(question, hide_input=True, err=True)
@@ -280,10 +275,8 @@ class Dialog:
         self._say = say
 
     def set_up(self) -> str:
-        """Asks for answers that were not given, writes the files, and gives the next commands as text.
-
-        Without anybody to ask, a missing answer raises UsageError, and a wrong one CheckFailed. Nothing is written
-        before every answer is checked.
+        """Asks for answers that were not given, checks all, writes the files, and returns the next commands as text.
+        Without anybody to ask, a missing answer raises UsageError, and a wrong one CheckFailed.
         """
         files = Files.of(self._given.out)
         replace = self._may_replace(files)
@@ -301,7 +294,7 @@ class Dialog:
         return "\n".join(map(self._say.words, _next(files)))
 
     def _may_replace(self, files: Files) -> bool:
-        """Whether files that are there may be replaced. Asked first, so that no answer is lost to it."""
+        """Whether existing files may be replaced. Asked first, so that no answer is lost to it."""
         there = ", ".join(map(str, files.existing()))
         if self._given.force or not there:
             return self._given.force
@@ -331,7 +324,6 @@ class Dialog:
             token = ""
 
     def _cluster(self) -> FoundCluster:
-        """The cluster; one that fails its check only if the person wants it nevertheless."""
         given, context = self._given, self._given.context
         while True:
             context = context or self._context()
@@ -406,7 +398,7 @@ def _read(path: Path | None) -> str:
 
 
 def run_init(lang: Language | None, manifest: bool, **given: Any) -> str:  # noqa: FBT001  # an option
-    """Runs `init`, and gives the text to print. Raises BotError where an answer is missing or wrong."""
+    """Runs `init` and returns the text to print. Raises BotError if an answer is missing or wrong."""
     say = Texts(lang or usual_language(ClusterChoice()))
     if manifest:
         tell(f"{say('init.link')}\n{create_link()}\n")

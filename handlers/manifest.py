@@ -1,6 +1,5 @@
-"""The Slack app's manifest, made from the events that the code listens to and the scopes it needs.
-
-`python -m handlers.manifest` prints it; `deploy/slack-manifest.json` is that output.
+"""The Slack app's manifest, made from the events that the code listens to and the scopes it needs. `python -m
+handlers.manifest` prints it; `deploy/slack-manifest.json` is that output.
 """
 
 import json

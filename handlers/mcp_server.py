@@ -1,4 +1,4 @@
-"""The MCP server: the official SDK on standard input and output, verbs as its tools, reports that fit a client."""
+"""The MCP server on standard input and output (official SDK): verbs are its tools, reports its answers."""
 
 import asyncio
 import importlib.metadata
@@ -68,9 +68,8 @@ async def _read(
 
 
 def refusal(error: ValidationError) -> types.JSONRPCError | None:
-    """The answer to a line that is no message, with the line's id if it has one; None for a notification.
-
-    With half a surrogate a line is no JSON for the SDK, but its id can be read.
+    """The answer to a line that is no message, with the line's id if it has one; None for a notification. The SDK takes
+    a line with half a surrogate for no JSON, but its id can be read.
     """
     wrong, *others = error.errors(include_url=False)
     is_json = wrong["type"] != "json_invalid"
@@ -90,9 +89,8 @@ def refusal(error: ValidationError) -> types.JSONRPCError | None:
 
 
 def offered_playbooks(named: tuple[str, ...]) -> dict[str, Playbook]:
-    """The playbooks to offer: those named, else the usual ones, with a team's own, if it has one, in place of the last.
-
-    Raises UsageError for an unknown verb, and for too many.
+    """The playbooks to offer: those named, else the usual ones, of which a team's own first playbook replaces the last.
+    Raises UsageError for an unknown verb, and for more than `MOST`.
     """
     if len(named) > MOST:
         raise UsageError(
@@ -169,7 +167,6 @@ class Tools:
 
 
 def _clusters(where: ClusterChoice) -> tuple[str, ...]:
-    """The clusters of the settings, where a question has to name one of several."""
     if where.cluster or where.recording or where.kubeconfig or where.context:
         return ()
     settings = load_settings(where.config)
@@ -178,14 +175,14 @@ def _clusters(where: ClusterChoice) -> tuple[str, ...]:
 
 
 MOST = 8
-"""How many tools a server offers at most: each of them takes room in the client's context."""
+"""The most tools a server offers: each takes room in the client's context."""
 USUAL = ("why", "fit", "pending", "nodes", "gpus", "quota", "status", "tune")
 MANIFEST = "manifest"
 _TEXT: dict[str, Any] = {"type": "string"}
 
 
 def input_schema(playbook: Playbook, clusters: Sequence[str]) -> dict[str, Any]:
-    """The schema of a tool's call. `clusters`: those to choose from; empty where the server reads one only."""
+    """The schema of a tool's call. `clusters` are those to choose from; empty if the server reads only one."""
     taken = _parameters_of(playbook)
     properties: dict[str, Any] = {}
     for name, parameter in taken.items():
@@ -210,14 +207,14 @@ def output_schema() -> dict[str, Any]:
 
 
 def manifest_of(playbook: Playbook) -> str:
-    """The playbook's parameter that takes a manifest's file in a shell; empty where there is none."""
+    """The name of the playbook's parameter that takes a manifest's file in a shell; empty if it has none."""
     return next(
         (parameter.name or "" for parameter in playbook.parameters if isinstance(parameter.type, ManifestFile)), ""
     )
 
 
 def typed_words(playbook: Playbook, arguments: Mapping[str, Any]) -> list[str]:
-    """The words of the call in a shell. A value that begins with a hyphen is no option there. Raises UsageError."""
+    """The call's arguments as words in a shell; a value that begins with a hyphen is no option. Raises UsageError."""
     taken = _parameters_of(playbook)
     if unknown := sorted(set(arguments) - set(taken)):
         known = ", ".join(taken) or "none"
@@ -285,10 +282,8 @@ MOST_BYTES = 96 * 1024
 
 
 def capped(report: Report, say: Texts, most: int = MOST_BYTES) -> Report:
-    """The report itself if its JSON has at most `most` bytes.
-
-    A larger report is shortened, and a gap says what was left out: the last rows of each table, then quotes, then the
-    last findings and gaps.
+    """The report itself if its JSON has at most `most` bytes; a larger one is shortened. The last rows of each table go
+    first, then quotes, then the last findings and gaps. A gap says what was left out.
     """
     if _size(report) <= most:
         return report

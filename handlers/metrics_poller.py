@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class Observer:
-    """Fills the figures of /metrics. Each replica reads by itself: what is read of a cluster is in memory already."""
+    """Fills the metrics of /metrics. Each replica reads for itself: what it reads of a cluster is in memory already."""
 
     def __init__(self, deps: Deps, figures: Figures) -> None:
         self._deps = deps
@@ -48,11 +48,11 @@ class Observer:
         self._calls = SchedulerCalls()
 
     async def run(self, clock: Clock) -> None:
-        """Looks at once, and then every `pace_s` seconds until it is cancelled."""
+        """Looks at once, and then every `PACE_S` seconds until it is cancelled."""
         await clock.repeat(PACE_S, "a look for the metrics ended early", self.look)
 
     async def look(self) -> None:
-        """Reads the store and all clusters at once, so that a cluster that hangs leaves no figure of the others old."""
+        """Reads the store and all clusters at once, so that a cluster that hangs does not delay the others' metrics."""
         await asyncio.gather(self._ask_store(), *map(self._see, self._deps.clusters or ("",)))
 
     async def _ask_store(self) -> None:
@@ -94,8 +94,8 @@ class Observer:
 
 
 class SchedulerCalls:
-    """Counts the filters and binds in the logs of HAMi's scheduler, each once; not those that ended before the first
-    look, because a bot that ran before has counted them.
+    """Counts the filters and binds in the logs of HAMi's scheduler, each once. Calls that ended before the first look
+    do not count: a bot that ran before has counted them.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class SchedulerCalls:
         """By cluster: the calls that the log still shows."""
 
     async def look(self, cluster: str, sources: Sources, turn: asyncio.Lock) -> None:
-        """Counts new calls in the scheduler's log. Calls in logs that cannot be read are left out, without an error."""
+        """Counts new calls in the scheduler's log. Logs that cannot be read are left out, without an error."""
         install, now = (await gather_install(sources)).install, sources.cluster.now()
         read = await gather_extender_lines(sources.cluster, install, (NEEDLE, EVENT, *NODE_UNFIT), since_s=_LOG_S)
         async with turn:
@@ -127,8 +127,7 @@ def _calls_of(read: ExtenderLines, now: datetime) -> dict[tuple[str, ...], Sched
 
 
 async def look_at(sources: Sources, turn: asyncio.Lock) -> ClusterFigures:
-    """The figures of the cluster that `pending` and `gpus` give. Raises SourceError where one of them cannot answer.
-
+    """Reads the cluster's figures from the playbooks `pending` and `gpus`. Raises SourceError if one cannot answer.
     `turn` is held while a processor is busy with it: one cluster at a time, or many would hold up acks.
     """
     began = time.monotonic()

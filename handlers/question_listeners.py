@@ -1,6 +1,5 @@
-"""How questions reach the bot from Slack: `/hami`, mentions, direct messages, buttons, the shortcut and the form.
-
-Words are read once. The first verb of the table that takes them answers; all others are questions for the inbox.
+"""How questions reach the bot from Slack: `/hami`, mentions, direct messages, buttons, the shortcut and the form. The
+first verb of the table that takes the words handles them; all other words are questions for the inbox.
 """
 
 import logging
@@ -60,8 +59,6 @@ def register(app: App, inbox: Inbox, verbs: Sequence[Verb]) -> None:
 
 
 class _Window:
-    """Where questions are asked: its listeners, and the form for a manifest."""
-
     def __init__(self, inbox: Inbox, verbs: Sequence[Verb]) -> None:
         self._inbox = inbox
         self._verbs = verbs
@@ -131,7 +128,6 @@ class _Window:
         self._inbox.ask(asked.key, question)
 
     async def diagnose(self, ack: Any, body: dict[str, Any]) -> None:
-        """Takes the shortcut in a message's menu."""
         await ack()
         message = body["message"]
         # What one person alone is to see cannot begin a thread, and who is in the channel need not look into one.
@@ -140,7 +136,7 @@ class _Window:
         self._inbox.ask(body["trigger_id"], msgspec.structs.replace(question, about=said_in(message) or " "))
 
     async def _open(self, taken: AcceptedDeed[Nothing]) -> None:
-        """Its key is the trigger."""
+        """Opens the form; the deed's key is the trigger."""
         deps, text = self._inbox.deps, blocks.text_input(_INPUT, multiline=True)
         view = blocks.modal(
             Text("desk.fit-title"),
@@ -152,7 +148,6 @@ class _Window:
         await deps.gateway.open_view(taken.key, blocks.in_words(view, deps.say))
 
     async def submitted(self, ack: Any, body: dict[str, Any]) -> None:
-        """Takes the form with a manifest."""
         view = body["view"]
         text = view["state"]["values"][_BLOCK][_INPUT].get("value") or ""
         try:
@@ -168,7 +163,7 @@ class _Window:
 
 
 def _wants_form(words: str) -> bool:
-    """Cheap for all but `fit`: this is done before the ack of whatever else was delivered meanwhile."""
+    """Is cheap for all but `fit`: it runs before the ack of whatever else was delivered meanwhile."""
     if "fit" not in words:
         return False
     try:

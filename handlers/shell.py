@@ -1,4 +1,4 @@
-"""The terminal: `hami-bot VERB …`. Reads the words, asks the playbook, prints the report.
+"""The terminal: `hami-bot VERB …` reads the words, asks the playbook, prints the report.
 
 Exit codes: 0 a report was produced, whatever it says; 2 the command was wrong; 3 a source could not be read; 4 not
 allowed; 5 a change was not made, or failed, or the audit log is broken; 1 a bug.
@@ -53,9 +53,8 @@ class Processes(NamedTuple):
 
 
 def main(processes: Processes, words: Sequence[str], program: str = PROGRAM) -> int:
-    """Carries out the words; gives the exit code. Reports go to stdout, everything else to stderr.
-
-    `program` is what was typed before the words. Any other name than `hami-bot` has only the verbs that read.
+    """Carries out the words and returns the exit code. Reports go to stdout, everything else to stderr. `program` is
+    what was typed before the words; any other name than `hami-bot` has only the verbs that read.
     """
     own.use(lambda: playbooks_folder(_settings_of(words)))
     try:
@@ -117,8 +116,6 @@ def _run(processes: Processes, asked: Any) -> int:
 
 
 class _Screen:
-    """Where a command's answer is shown: the cluster, the language and the form that its options name."""
-
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
         self._output = options.get("output") or "text"
@@ -126,7 +123,7 @@ class _Screen:
         self.say = Texts(options.get("lang") or language_of(self.where))
 
     async def answer(self, asked: ParsedQuestion) -> Report:
-        """A playbook's answer to the question, in words only where the playbook chose them itself."""
+        """The playbook's report on the question, with texts in words only where the playbook chose them itself."""
         playbook = asked.playbook
         async with progress(self.say), open_sources(self.where) as sources:
             snapshot = await playbook.gather(asked.request, sources)

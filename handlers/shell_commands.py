@@ -1,8 +1,4 @@
-"""Commands that only a shell has: `record` writes a recording, `audit` reads the log of changes, `tune compare` sets
-two recordings side by side.
-
-The log is read as it is: nothing is made, upgraded or taken over from the bot that writes it.
-"""
+"""Commands that only a shell has: `record`, `audit`, and `tune compare` of two recordings."""
 
 import asyncio
 from collections.abc import Sequence
@@ -34,7 +30,7 @@ _NEVER = (
 
 
 def read_pod(text: str) -> tuple[str, str] | None:
-    """The namespace and the name in `ml/trainer-0`, None for no text. Raises UsageError."""
+    """The namespace and the name in `ml/trainer-0`; None for an empty text. Raises UsageError."""
     namespace, _, name = text.partition("/")
     if text and not (namespace and name):
         why = Text("error-recording.pod-is-not-namespace-name", pod=repr(text))
@@ -43,7 +39,7 @@ def read_pod(text: str) -> tuple[str, str] | None:
 
 
 async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | None) -> str:
-    """Records the cluster; tells a person what was written and what could not be read."""
+    """Records the cluster into `out`; returns in words what was written and what could not be read."""
     from bot.hami.vendors import ANNOTATIONS  # noqa: PLC0415  # see `handlers.cluster_choice`
     from bot.kube.client.live import LiveCluster  # noqa: PLC0415
     from bot.kube.recording.record import record  # noqa: PLC0415
@@ -66,7 +62,7 @@ async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | No
 
 
 async def write_capture(sources: Sources, found: "ChangeSnapshot", out: Path) -> str:
-    """Records what ends with the scheduler's pods; tells a person what was written and what could not be read."""
+    """Records into `out` what a restart of the scheduler destroys; returns in words what was written and missed."""
     from bot.hami.vendors import ANNOTATIONS  # noqa: PLC0415
     from bot.kube.client.live import LiveCluster  # noqa: PLC0415
     from bot.kube.recording.record import capture  # noqa: PLC0415
@@ -86,10 +82,8 @@ _COLUMNS = ("seq", "at", "actor", "action", "target", "outcome", "detail")
 
 
 async def run_audit(*, limit: int, verify: bool, last_hash: str, output: str, config: Path | None) -> tuple[str, int]:
-    """The audit log as text or json to print, and the exit code. It is read from the store of the settings, or from the
-    usual one.
-
-    Raises StoreError when it cannot be read.
+    """The audit log as text or JSON to print, and the exit code. Raises StoreError if it cannot be read. The log is in
+    the store of the settings, or in the usual one. It is only read: the store is not made or upgraded.
     """
     from bot.settings.schema import StoreSettings  # noqa: PLC0415  # with the store, half a second
     from bot.store import open_beside  # noqa: PLC0415
@@ -163,7 +157,7 @@ _COMPARE = "compare"
 
 
 class CompareAsked(NamedTuple):
-    """A request to compare two recordings, folders or archives, with the values of the surface's own options."""
+    """A request to compare two recordings, folders or archives, with the values of the shell's own options."""
 
     before: Path
     after: Path
@@ -195,9 +189,7 @@ def tune_command(program: str, options: Sequence[click.Parameter]) -> click.Comm
 
 
 async def compare_recordings(asked: CompareAsked, where: ClusterChoice) -> Report:
-    """The report that compares two recordings. Raises SourceError for a file that is no recording, UsageError where a
-    cluster is named, too.
-    """
+    """Compares two recordings. Raises SourceError for what is no recording, UsageError if a cluster is named, too."""
     if other := next((name for name in ("recording", "kubeconfig", "context") if getattr(where, name)), ""):
         message = Text("error-tune.compare-names-cluster", other=other)
         raise UsageError(message, hint=Text("error-tune.leave-out", other=other))

@@ -64,7 +64,6 @@ def _change_commands() -> Sequence[click.Command]:
 
 
 def _operators_commands() -> Sequence[click.Command]:
-    """What sets the bot up, runs it and looks after it."""
     path, text_or_json = click.Path(path_type=Path), click.Choice(("text", "json"))
     file, folder = click.Path(path_type=Path, dir_okay=False), click.Path(path_type=Path, file_okay=False)
     output = click.Option(["-o", "--output"], type=text_or_json, default="text", show_default=True)
@@ -180,7 +179,7 @@ def _record_command(program: str) -> click.Command:
 
 
 def reading_grammar(program: str) -> Grammar:
-    """The grammar with the verbs that read a cluster. `program`: what a person types before them."""
+    """The grammar of the verbs that only read a cluster. `program` is what a person types before them."""
     grammar = Grammar(
         program,
         lambda: [ALL, *_global_options()],
@@ -232,7 +231,7 @@ def _profile_command(program: str, language: Language) -> click.Command:
 
 
 def with_usual_config(where: ClusterChoice) -> ClusterChoice:
-    """The choice with ./hami-bot.yaml where no settings are named, for commands that set up or run the bot."""
+    """The choice with ./hami-bot.yaml if it names no settings, for commands that set up or run the bot."""
     return where._replace(config=usual_config(where.config))
 
 

@@ -18,17 +18,14 @@ from bot.texts import Text, Texts
 
 _PATIENCE_S = 1.0
 _KUBECTL = re.compile(r"(?:^|(?<=&& )|(?<=\| ))kubectl(?= )")
-"""Every call of kubectl in one line of shell."""
 _AS_IT_IS = re.compile(r"(hami-bot )?profile (top|list|compare|hints)\b|grep |PromQL: ")
 """Commands that read a profile or a manifest, and no cluster; and queries for Prometheus."""
 
 
 @asynccontextmanager
 async def progress(say: Texts, what: str = "") -> AsyncGenerator[None]:
-    """Shows a line on stderr when the block takes longer than a second; it counts on a terminal and goes away at the
-    end.
-
-    `what` says what is being done; without it, that the cluster is read.
+    """Shows a line on stderr while the block runs longer than a second; on a terminal it counts, and goes away at the
+    end. `what` says what is being done; without it, that the cluster is read.
     """
     line = say("words.going-on", what=what or say("words.reading"))
 
@@ -57,7 +54,7 @@ async def progress(say: Texts, what: str = "") -> AsyncGenerator[None]:
 
 
 def of_recording(report: Report) -> Report:
-    """The report without commands that change a cluster, because it would not be the one that was recorded."""
+    """The report of a recorded cluster without commands that change a cluster: they would reach another, live one."""
 
     def finding(original: Finding) -> Finding:
         actions = (
@@ -72,7 +69,7 @@ def of_recording(report: Report) -> Report:
 
 
 def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> Report:
-    """The report with commands for the same cluster: they have the options, of kubectl's and of ours, that name it."""
+    """The report with commands for the cluster that was asked: `kubectl` and `ours` are the options that name it."""
 
     def there(command: str) -> str:
         if command.startswith("kubectl "):
@@ -90,7 +87,7 @@ def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> 
 
 
 def render(report: Report, output: str, say: Texts, *, whole: bool = True) -> str:
-    """The report in the form that `output` names; as text, and not `whole`, it is cut to a page."""
+    """The report in the form that `output` names. Text is cut to a page unless `whole`."""
     match output:
         case "json":
             return as_json(report)
@@ -121,7 +118,7 @@ _NARROWEST = 40
 
 
 def width() -> int:
-    """The columns by COLUMNS (for a pipe too), or else of the terminal; 80 where neither is known, at least 40."""
+    """The columns by COLUMNS (for a pipe too), or else of the terminal; 80 if neither is known, at least 40."""
     return max(_NARROWEST, shutil.get_terminal_size().columns)
 
 

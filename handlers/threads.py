@@ -1,7 +1,5 @@
-"""What a message in Slack means, by its words, by its thread and by what is in the cluster.
-
-A question below an answer need not repeat whom it asks about, or its cluster, and a message is one question, however
-often it is edited.
+"""What a message in Slack means, by its words, by its thread and by what is in the cluster. A question below an answer
+need not repeat its pod or its cluster. A message is one question, however often it is edited.
 """
 
 import logging
@@ -60,7 +58,7 @@ async def _thread(deps: Deps, question: Question) -> tuple[str, str] | None:
 
 
 class ForAskerAlone(Exception):  # noqa: N818  # no error: what is shown instead
-    """Raised with a message for the person who asked, and nobody else; None where a mark says enough."""
+    """Raised with a message that only the person who asked may see; None: a reaction on their message says enough."""
 
     def __init__(self, shown: Message | None, *, is_answer: bool = True) -> None:
         super().__init__("the answer is for one person")
@@ -78,7 +76,6 @@ class Meanings:
 
     async def of(self, question: Question) -> Meant:
         """What the question's words ask for: a command, or else a sentence, perhaps about what its thread is about.
-
         Raises UsageError for a command whose quotes do not match.
         """
         known = await _thread(self._deps, question)
@@ -97,7 +94,7 @@ class Meanings:
         return meaning
 
     async def said_back(self, question: Question, meaning: Meant) -> Message:
-        """The reply to a message that is no single command. Raises ForAskerAlone where it concerns only the asker."""
+        """The reply to a message that is no single command. Raises ForAskerAlone if it concerns only the asker."""
         say = self._deps.texts(language_of(question.words))
         match meaning.says:
             case "thanks":
@@ -128,7 +125,7 @@ class Meanings:
         return [f"{subject.namespace}/{subject.name}" for subject in named]
 
     async def whose(self, user: str) -> tuple[str, ...]:
-        """The namespaces and labels of the person's pods, as the settings have them."""
+        """The namespaces and labels of the person's pods, by the settings."""
         mine = self._deps.mine
         return tuple(word for named in (user, *await self._groups.of(user)) for word in mine.get(named, ()))
 
@@ -157,7 +154,6 @@ class Meanings:
 
 
 def _command(text: str) -> list[str] | None:
-    """The command that the text is; None for a sentence. Raises UsageError for a command whose quotes do not match."""
     try:
         words = split_words(text)
     except UsageError:
@@ -168,7 +164,7 @@ def _command(text: str) -> list[str] | None:
 
 
 async def remember(deps: Deps, key: str, question: Question, words: str, report: Report) -> None:
-    """Keeps what the thread is about: the last question about a pod, a node or a namespace, or else the last of all."""
+    """Stores what the thread is about: its last question about a pod, node or namespace, or else its last one."""
     store, thread = deps.store, question.thread_ts or key
     try:
         if report.subject.name and lacks_pod([report.playbook]):  # a verb about one pod
@@ -184,9 +180,7 @@ async def remember(deps: Deps, key: str, question: Question, words: str, report:
 
 
 async def note_done(deps: Deps, channel: str, thread_ts: str, news: News, key: str) -> None:
-    """Notes a deed in the thread's incident, if it has one; `key` is the deed's. The deed is done already: if noting
-    fails, the incident's summary lacks it.
-    """
+    """Notes a deed in the thread's incident, if it has one; `key` is the deed's. A failure is only logged."""
     try:
         await deps.store.incidents.note_in_thread(channel, thread_ts, news, f"{key}/incident")
     except StoreError as error:
@@ -211,8 +205,11 @@ class Edits:
         self._facts = store.facts
 
     async def news(self, key: str, question: Question) -> EditNews:
-        """Whether the message asks for the first time, the same again, or something else. `first` too where the noted
-        words have this key, as after a crash; `same` too for words of before an edit that come late.
+        """Whether the message asks for the first time (`first`), the same again (`same`), or something else
+        (`changed`).
+
+        It is `first` also if the stored words have this key, as after a crash; `same` also for older words that come
+        late.
         """
         try:
             known = await self._known(question)
@@ -227,7 +224,7 @@ class Edits:
         return "same" if is_late or known.words == question.words else "changed"
 
     async def note(self, key: str, question: Question) -> None:
-        """Notes the present words of the message."""
+        """Stores the present words of the message."""
         try:
             await self._facts.put(_fact(question), _written(key, question))
         except StoreError as error:

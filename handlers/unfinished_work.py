@@ -22,9 +22,10 @@ from handlers.user_actions import TOO_LATE_S, Deed, NotDone, Why, read_deed
 _EVERY_S = BEAT_S
 _TIDIED_S = 60.0
 APART_S, _MORE_APART, _FARTHEST = 0.25, 4, 5
-"""Seconds after which the next work is resumed, or when the last has ended; after a suspect (`_is_suspect`) the next
-suspect waits longer, and longer with every process that died of it. Work that ends processes is then soon the only one
-in progress, and known by that.
+"""Seconds until the next work is resumed, at most: sooner if the last has ended. A suspect (`_is_suspect`) may have
+ended its process: the next suspect waits `_MORE_APART` times as long for each process after the first that died of this
+one (`_FARTHEST` such steps at most), so that work that ends processes is soon the only one in progress, and known by
+that.
 """
 _WHY: dict[str, Text] = {
     "tries": Text("error-not-done.process-ended"),
@@ -35,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class Leftovers:
-    """The questions and deeds that the store has, and no living process works on."""
+    """Resumes or reports the questions and deeds that the store has and no living process works on."""
 
     def __init__(self, inbox: Inbox, gate: Gate) -> None:
         self._inbox = inbox
@@ -51,7 +52,7 @@ class Leftovers:
             group.create_task(clock.repeat(_TIDIED_S, "tidying the store", self._tidy))
 
     async def _tidy(self) -> None:
-        """What this process could neither do nor tell is tried again, too."""
+        """Lets go of what this process could neither do nor tell, so that it is tried again."""
         store = self._deps.store
         await store.read_clock()
         claimed = await store.held_keys()
@@ -59,9 +60,9 @@ class Leftovers:
         await store.sweep(store.now())
 
     async def resume(self) -> int:
-        """Resumes left work and gives how many: deeds, then questions while few of those are answered, suspects last.
+        """Resumes left work and returns how much: deeds, then questions while few are being answered, suspects last.
 
-        One suspect at a time is in progress; the others wait for a later look. Tells people what it drops. Raises
+        One suspect at a time is in progress; the others wait for a later look. It tells people what it drops. Raises
         StoreError.
         """
         taken, work, now = 0, self._deps.work, self._deps.now
@@ -121,10 +122,7 @@ class Leftovers:
         return False
 
     def _drop(self, key: str, payload: str, why: Why, *, alone: bool = False) -> None:
-        """Tells that it is not done, after another crash too: its key and payload stay in the store until then.
-
-        `alone`: where nobody but who asked reads it.
-        """
+        """Tells that it is not done, after another crash too: the store has it until then. `alone`: only who asked."""
         deed = read_deed(payload)
         question = deed.asked if deed else read_question(payload)
         if question is None:
@@ -158,4 +156,4 @@ def _is_suspect(left: Unfinished) -> bool:
 
 
 async def _nothing() -> None:
-    """Nothing is done of what nobody can read, or of what somebody asked who is not answered."""
+    """Does nothing with what nobody can read, or what somebody asked who is not answered."""

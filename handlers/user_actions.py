@@ -54,14 +54,14 @@ class NotDone(BotError):  # noqa: N818  # what the person is told
 
 
 class Nothing(msgspec.Struct, frozen=True):
-    """The details of a deed that its question tells in full."""
+    """The details of a deed that needs none beside its question."""
 
 
 NOTHING = Nothing()
 
 
 class AcceptedDeed(NamedTuple, Generic[D]):
-    """A deed to carry out. `key` is Slack's id of its delivery; `resumed`: an earlier process may have done so."""
+    """A deed to carry out. `key` is Slack's id of its delivery; `resumed`: an earlier process may have done it."""
 
     key: str
     asked: Question
@@ -70,7 +70,7 @@ class AcceptedDeed(NamedTuple, Generic[D]):
 
 
 class Deed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A deed as kept in the store. `asked_at` of the question is when it was done; after `lasts_s` it is too late."""
+    """A deed as kept in the store. The question's `asked_at` is when it was done; `lasts_s` later it is too late."""
 
     kind: str
     asked: Question
@@ -79,11 +79,11 @@ class Deed(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ActionKind(Generic[D]):
-    """One kind of deed. `carry_out` raises BotError with what to tell, NotDone where the person has to repeat the deed.
+    """One kind of deed. `carry_out` raises BotError with what to tell, NotDone if the person has to repeat the deed.
 
     `is_live`: the deed needs something that is gone after a restart, such as the trigger that lets a form be opened.
-    `again` gives the exact words that repeat a deed, or nothing where only the button does. `may_be_question`:
-    `carry_out` itself finds out whether the words are a question, and asks `Inbox.is_asked`.
+    `again` gives the exact words that repeat a deed, or nothing if only its button can. `may_be_question`: `carry_out`
+    itself finds out whether the words are a question, and asks `Inbox.is_asked`.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class ActionKind(Generic[D]):
         return AcceptedDeed(key, deed.asked, msgspec.json.decode(deed.details, type=self._details), resumed=True)
 
     def words(self, taken: AcceptedDeed[D]) -> str:
-        """The words that a person types to repeat the deed; empty where there is a button for it."""
+        """The words that a person types to repeat the deed; empty if there is a button for it."""
         if self._again:
             return self._again(taken.asked, taken.details)
         return with_program(taken.asked.words, taken.asked.program) if taken.asked.words else ""

@@ -1,6 +1,5 @@
-"""`watch POD`: a person is told once, in a direct message, when the pod runs, ends, or its cause changes.
-
-Watches stand in the store as marks, so they survive restarts; one replica looks at the pods.
+"""`watch POD`: a person is told once, in a direct message, when the pod runs, ends, or its cause changes. Watches stand
+in the store as marks, so they survive restarts; one replica looks at the pods.
 """
 
 import hashlib
@@ -41,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class PodWatch(msgspec.Struct, frozen=True):
-    """A pod that somebody watches. `cause` is its finding code at the beginning, `news` another one seen once since."""
+    """A pod that somebody watches. `cause` is its first finding code, `news` another one that was seen once since."""
 
     user: str
     cluster: str
@@ -74,13 +73,13 @@ class PodSeen(NamedTuple):
 
 
 def waiting_pod(snapshot: Any) -> str:
-    """The pod in a snapshot of `why`, where it waits; else empty."""
+    """The `namespace/name` of the waiting pod that a snapshot of `why` is about; empty for any other snapshot."""
     scene = getattr(snapshot, "scene", None)
     return f"{scene.pod.namespace}/{scene.pod.name}" if isinstance(scene, PodScene) else ""
 
 
 class Watches:
-    """The watches of all people. `owner` is the name of this process only."""
+    """The watches of all people. `owner` is a name that only this process has."""
 
     def __init__(self, deps: Deps, owner: str) -> None:
         self._deps = deps
@@ -90,7 +89,7 @@ class Watches:
     async def answer(
         self, question: Question, asked: WatchAsked, cluster: str, reading: AbstractAsyncContextManager[Sources]
     ) -> Message:
-        """Begins or ends a watch, or lists the person's; gives what to tell them. Raises BotError."""
+        """Begins or ends a watch, or lists the person's; returns the message for them. Raises BotError."""
         language: Language = asked.options.get("lang") or self._deps.say.language
         say = Texts(language)
         mine = [(mark, _watch(mark)) for mark in await self._marks.all(_of(question.user))]
@@ -153,7 +152,7 @@ class Watches:
         await self._tell(watch, mark, message)
 
     async def _tell(self, watch: PodWatch, mark: Mark, message: Message) -> None:
-        """Once, however often it is tried."""
+        """Tells it once, however often it is tried."""
         await self._deps.outbox.put(f"{mark.name}:{mark.at:.0f}", watch.user, message, asker=watch.user)
         await self._marks.drop(mark.name)
 

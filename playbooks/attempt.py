@@ -1,4 +1,4 @@
-"""What the schedulers themselves said about a pod, newest first: old words never beat newer ones."""
+"""What the schedulers themselves said last about a pod: the newest statement wins (`Attempt`)."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -52,12 +52,12 @@ _EXTENDER_LOST = re.compile(
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """The schedulers' newest statement about a pod, and all that agrees with it in time.
+    """The schedulers' newest statement about a pod, with everything that agrees with it in time.
 
     `stage` is how far the pod came: refused by the filter or by Bind, the filter ended with an error, extender not
-    answering, filtered but not bound, nothing said, or said in words that we do not know. `at` is None when the
-    statement carries no time. `since` is when the filter is first known to have refused the pod, `attempts` how often
-    it is known to have done so.
+    answering, filtered but not bound, nothing said, or said in words that we do not know. `at` is None if the statement
+    carries no time. `since` is when the filter is first known to have refused the pod, `attempts` how often it is known
+    to have done so.
     """
 
     stage: Stage
@@ -72,7 +72,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
     @property
     def is_repeated(self) -> bool:
-        """Whether the filter refused the pod again and again, over more than one burst of attempts."""
+        """Whether HAMi's filter refused the pod again and again, over more than one burst of attempts."""
         if self.stage != "filter" or self.at is None or self.since is None:
             return False
         lasts = self.at - self.since
@@ -80,33 +80,33 @@ class Attempt(msgspec.Struct, frozen=True):
 
     @property
     def by_hami(self) -> Sequence[NodesReason]:
-        """HAMi's reasons in the newest statement."""
+        """HAMi's reasons in the schedulers' newest statement about the pod."""
         return self.unschedulable.by_hami if self.unschedulable else ()
 
     @property
     def by_kubernetes(self) -> Sequence[NodesReason]:
-        """kube-scheduler's own reasons in the newest statement."""
+        """kube-scheduler's own reasons in the schedulers' newest statement about the pod."""
         return self.unschedulable.by_kubernetes if self.unschedulable else ()
 
     @property
     def codes(self) -> set[str]:
-        """HAMi's reason codes about GPUs in the newest statement."""
+        """HAMi's reason codes about GPUs in the schedulers' newest statement about the pod."""
         return {card.code for reason in self.by_hami for card in reason.cards}
 
     @property
     def words(self) -> list[Evidence]:
-        """The schedulers' newest statement as evidence; empty where they said nothing."""
+        """The schedulers' newest statement as evidence; empty if they said nothing."""
         return [self.evidence] if self.evidence else []
 
     def cards_on(self, node: str) -> tuple[CardCount, ...]:
-        """HAMi's reasons for one node by GPU: the extender's log's, else HAMi's events' (then counts are 0)."""
+        """HAMi's reasons for one node by GPU, from the extender's log, else from HAMi's events (counts are 0 then)."""
         for refusal, _ in self.refusals:
             if refusal.node == node and (cards := read_reason(refusal.reason)):
                 return cards
         return tuple(CardCount(event.code, 0, 0) for event, _ in self.code_events if node in event.nodes)
 
     def evidence_for(self, text: str) -> list[Evidence]:
-        """The evidence for the reason `text`: condition or FailedScheduling, then HAMi's events, then one log line."""
+        """The evidence for reason code `text`: condition or FailedScheduling, then HAMi's events, then a log line."""
         found = self.words if text in self.codes else []
         found += [evidence for event, evidence in self.code_events if event.code == text]
         told = ((proof, {card.code for card in read_reason(refusal.reason)}) for refusal, proof in self.refusals)
@@ -119,9 +119,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 def last_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Attempt:
-    """The schedulers' newest statement about an unbound pod. `events` may hold those of an earlier pod of the same
-    name.
-
+    """The schedulers' newest statement about an unbound pod. `events` may hold those of an earlier pod of that name.
     For an empty pod (one that could not be read) the events of whichever pod had the name are taken.
     """
     uid, lines = pod.metadata.uid, list(lines)
@@ -149,7 +147,6 @@ def last_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, L
 
 
 def _with_history(attempt: Attempt, pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Attempt:
-    """Since when, until when and how often the filter refused the pod, by events, condition and log."""
     refusals = [event for event in events if event_reason(event.reason) in ("FailedScheduling", "FilteringFailed")]
     condition = pod.condition("PodScheduled")
     texts = [text for refusal in refusals for text in (refusal.first_timestamp, refusal.event_time, refusal.seen_at)]
@@ -163,7 +160,7 @@ def _with_history(attempt: Attempt, pod: Pod, events: Iterable[Event], lines: It
 
 
 def placed_since(events: Iterable[Event], attempt: Attempt) -> Event | None:
-    """An event that shows the pod bound or started after the newest statement; None without one."""
+    """An event that shows the pod bound or started after the schedulers' newest statement; None if there is none."""
     placed = [event for event in events if event_reason(event.reason) in _PLACED]
     last = max(placed, key=lambda event: _when(event) or _LONG_AGO, default=None)
     return last if last and (attempt.at is None or (_when(last) or _LONG_AGO) >= attempt.at) else None

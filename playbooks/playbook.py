@@ -1,7 +1,4 @@
-"""The shape of a playbook: one read-only question. `playbooks/<verb>/playbook.py` has the verb's `PLAYBOOK`.
-
-How far back a question looks is typed as `--since 1h`.
-"""
+"""The shape of a playbook, one read-only question: `playbooks/<verb>/playbook.py` has the verb's `PLAYBOOK`."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -28,8 +25,8 @@ ALL = click.Option(["--all"], is_flag=True, help="Everything: all rows and colum
 class Sources(NamedTuple):
     """All that a playbook may read from. The names are settings for an install that cannot be found by itself.
 
-    `ports` is the way to ports of the cluster's pods, None where there is none; `prometheus` the cluster's, None where
-    the settings name none. `workload_logs`: the logs of users' own containers may be read.
+    `ports` is the way to ports of the cluster's pods, None if there is none; `prometheus` the cluster's, None if the
+    settings name none. `workload_logs`: the logs of users' own containers may be read.
     """
 
     cluster: Cluster
@@ -44,8 +41,8 @@ class Playbook(msgspec.Struct, frozen=True):
     """A question: how it is asked, what it reads, what follows.
 
     `parameters` are the verb's arguments; `request` turns their values into the request (it raises `UsageError`).
-    `gather` is the only part with I/O: what it cannot read becomes a gap, and it raises SourceError only when nothing
-    can be said without it. `diagnose` is pure; its report holds texts, no words of a language. `tell`: the report in
+    `gather` is the only part with I/O: what it cannot read becomes a gap, and it raises SourceError only if nothing can
+    be said without it. `diagnose` is pure; its report holds texts, no words of a language. `tell` makes the report in
     words, for a playbook that chooses the words itself.
     """
 
@@ -68,7 +65,7 @@ Seen = TypeVar("Seen")
 
 
 class Snapshot(NamedTuple, Generic[Asked, Seen]):
-    """The request, and what was seen of the cluster, and when."""
+    """The request, what was seen of the cluster for it (`scene`), and when."""
 
     request: Asked
     cluster: str
@@ -86,9 +83,7 @@ class Snapshot(NamedTuple, Generic[Asked, Seen]):
         gaps: Iterable[Gap] = (),
         noun: str = "",
     ) -> Report:
-        """The verb's report, as `new_report` makes it. Where the request is for everything, no table is in an
-        overview.
-        """
+        """The verb's report, as `new_report` makes it; if the request is for everything, no table is an overview."""
         return new_report(
             playbook=verb,
             cluster=self.cluster,
@@ -104,7 +99,7 @@ class Snapshot(NamedTuple, Generic[Asked, Seen]):
 
 @cache
 def load() -> Mapping[str, str]:
-    """The verbs and the names of their modules, which are not imported; the folders are read once."""
+    """The names of the playbooks' modules by verb. The modules are not imported; the folders are read once."""
     files = Path(playbooks.__path__[0]).glob("*/playbook.py")
     return {file.parent.name: f"{playbooks.__name__}.{file.parent.name}.playbook" for file in sorted(files)}
 
@@ -120,7 +115,7 @@ def plain_numbers(name: str) -> str:
 
 
 def read_node(text: str) -> str:
-    """The node's name as people type it, in any case: `node/GPU-1` is `gpu-1`."""
+    """The node's name in what people type, in any case: `node/GPU-1` is `gpu-1`."""
     return text.strip().lower().removeprefix("node/")
 
 

@@ -1,4 +1,4 @@
-"""Evidence: a quote with the object that says it, the time, and the command that shows it again."""
+"""Makes evidence: a quote with the object that says it, the time, and the command that shows it again."""
 
 import re
 import shlex
@@ -19,11 +19,11 @@ from bot.report import Evidence
 
 
 class PodSays(Evidence, frozen=True):
-    """Evidence of what a pod says of itself, no name or amount: pods that say something else have another cause."""
+    """A quote of a pod's own state: pods with other such quotes have other causes, unlike with names or amounts."""
 
 
 class PodAsks(Evidence, frozen=True):
-    """Evidence of how much a pod asks for."""
+    """A quote of how much a pod asks for."""
 
 
 REPLICA_FAILURE = "ReplicaFailure"
@@ -31,12 +31,13 @@ REPLICA_FAILURE = "ReplicaFailure"
 _LONGEST = 4000
 """The most characters that are quoted, from the beginning: an annotation may have 256 KiB."""
 _ANNOTATIONS = re.compile(r",? annotations?(?: is|:|=)? ?map\[[\s\S]*", re.IGNORECASE)
-"""A pod's annotations, as HAMi's device plugin logs them when it allocates (HAMi v2.10.0 server.go, `Allocate pod name
-is`). `kubectl apply` keeps the whole manifest in one of them."""
+"""A pod's annotations, as HAMi's device plugin logs them (HAMi v2.10.0 server.go, `Allocate pod name is`). `kubectl
+apply` keeps the whole manifest in one of them.
+"""
 
 
 def shown(text: str) -> str:
-    """A text of another program, as a channel may see it: cut, without credentials and lists of annotations."""
+    """Another program's text as a channel may see it: cut, without credentials and lists of annotations."""
     return masked(_ANNOTATIONS.sub("", text.rstrip("\n")), _LONGEST)
 
 
@@ -64,13 +65,13 @@ def _quoted(word: str) -> str:
 
 
 def clock(text: str | None) -> str | None:
-    """A time of the API as reports write it, None for a text that is no time."""
+    """A time of the API as reports write it; None for a text that is no time."""
     moment = parse_time(text)
     return format_time(moment) if moment else None
 
 
 def of_event(event: Event) -> Evidence:
-    """The evidence of an event's message; where the event stands for a ReplicaFailure condition, of that condition."""
+    """Quotes an event's message; for an event that stands for a ReplicaFailure condition, that condition's."""
     about = event.involved_object
     namespace = about.namespace or event.namespace
     look = ("get", "events", "--field-selector", f"involvedObject.name={about.name}")
@@ -84,33 +85,33 @@ def of_event(event: Event) -> Evidence:
 
 
 def of_condition(pod: Pod, condition: Condition, at: str | None) -> Evidence:
-    """The evidence of the message of a pod's condition."""
+    """Quotes the message of a pod's condition."""
     command = _pod_path(pod, f'{{.status.conditions[?(@.type=="{condition.type}")].message}}')
     return Evidence("condition", pod_name(pod), at, shown(condition.message or condition.reason), command)
 
 
 def of_pod(pod: Pod, quote: str, path: str) -> Evidence:
-    """The evidence of a value of the pod; `path` is the JSONPath that shows it. For an empty value the pod's name."""
+    """Quotes a value of the pod; `path` is the JSONPath that shows it. For an empty value it quotes the pod's name."""
     return _of_pod(PodSays, pod, quote, path) if quote.strip() else of_pod_name(pod)
 
 
 def of_pod_name(pod: Pod) -> Evidence:
-    """The evidence of the pod's name, for where nothing else shows that the pod exists."""
+    """Quotes the pod's name, for where nothing else shows that the pod exists."""
     return _of_pod(Evidence, pod, pod.name, "{.metadata.name}")
 
 
 def of_pod_age(pod: Pod) -> Evidence:
-    """The evidence of when the pod was created."""
+    """Quotes when the pod was created."""
     return _of_pod(Evidence, pod, pod.metadata.creation_timestamp or "", "{.metadata.creationTimestamp}")
 
 
 def of_amount(pod: Pod, value: str, path: str) -> Evidence:
-    """The evidence of how much of something the pod asks for; for an empty value the pod's name."""
+    """Quotes how much of something the pod asks for; for an empty value the pod's name."""
     return _of_pod(PodAsks, pod, value, path) if value.strip() else of_pod_name(pod)
 
 
 def of_status(pod: Pod, quote: str, path: str, at: str | None) -> Evidence:
-    """The evidence of what the pod's status said at the time `at`."""
+    """Quotes what the pod's status said at the time `at`."""
     return PodSays("pod", pod_name(pod), clock(at), shown(quote), _pod_path(pod, path))
 
 
@@ -119,24 +120,24 @@ def _of_pod(kind: type[Evidence], pod: Pod | Holder | DaemonPod, quote: str, pat
 
 
 def of_pod_annotation(pod: Pod, key: str) -> Evidence:
-    """The evidence of an annotation of the pod."""
+    """Quotes an annotation of the pod."""
     value = pod.metadata.annotation(key) or ""
     return of_pod(pod, value, _annotation_path(key))
 
 
 def of_holder(pod: Pod | Holder) -> Evidence:
-    """The evidence of what HAMi gave the pod."""
+    """Quotes the annotation that says what HAMi gave the pod."""
     key, text = given(pod.metadata) or (FIRST.names.allocated[0], pod.name)
     return _of_pod(Evidence, pod, text or pod.name, _annotation_path(key))
 
 
 def of_resource(pod: Pod, resource: str, value: str, *, kind: str = "containers", of: str = "limits") -> Evidence:
-    """The evidence of an amount in `limits` or `requests` (`of`) of the pod's `containers` or init ones (`kind`)."""
+    """Quotes an amount in `limits` or `requests` (`of`) of the pod's `containers` or init ones (`kind`)."""
     return of_amount(pod, value, f"{{.spec.{kind}[*].resources.{of}.{_escape(resource)}}}")
 
 
 def of_card(node: Node, uuid: str, *, whole: bool = False) -> Evidence:
-    """The evidence of a GPU on its node, by its UUID; with `whole`, of all that the node registers of it."""
+    """Quotes a GPU on its node by its UUID; with `whole`, all that the node registers of it."""
     texts = node.metadata.annotations or {}
     keys = (key for key, text in texts.items() if uuid in text and vendor_of_register_key(key))
     key = next(keys, "")
@@ -147,7 +148,7 @@ def of_card(node: Node, uuid: str, *, whole: bool = False) -> Evidence:
 
 
 def of_cards(node: Node) -> Evidence:
-    """The evidence of the node's GPUs: its registration, or the capacity that they are counted by."""
+    """Quotes the node's GPUs: its registration, or the capacity that they are counted by."""
     texts, amounts = node.metadata.annotations or {}, node.status.capacity or {}
     registers = (names.of(word) for key in texts for names, word in filter(None, (vendor_of_register_key(key),)))
     counted = (names for names in NAMES if not names.register and names.capacity in amounts)
@@ -161,7 +162,7 @@ def _of_cards(node: Node, names: Names) -> Evidence:
 
 
 def entry_of(text: str, uuid: str) -> str:
-    """The part of a registration that is about one GPU, as written; the UUID where no part can be told apart."""
+    """The part of a registration that is about one GPU, as written; the UUID if no part can be told apart."""
     if text.lstrip().startswith("["):
         entries = (bytes(raw).decode() for raw in msgspec.json.decode(text.encode(), type=list[msgspec.Raw]))
     else:
@@ -170,41 +171,41 @@ def entry_of(text: str, uuid: str) -> str:
 
 
 def of_node(node: Node, quote: str, path: str) -> Evidence:
-    """The evidence of a value of the node; for an empty value the node's name."""
+    """Quotes a value of the node; for an empty value the node's name."""
     if not quote.strip():
         quote, path = node.name, "{.metadata.name}"
     return Evidence("node", f"Node {node.name}", None, shown(quote), kubectl("get", "node", node.name, "-o", _by(path)))
 
 
 def of_node_annotation(node: Node, key: str, quote: str) -> Evidence:
-    """The evidence of a part of an annotation of the node."""
+    """Quotes a part of an annotation of the node."""
     return of_node(node, quote, _annotation_path(key))
 
 
 def of_label(node: Node, key: str) -> Evidence:
-    """The evidence of a label of the node."""
+    """Quotes a label of the node."""
     return of_node(node, node.metadata.label(key) or "", f"{{.metadata.labels.{_escape(key)}}}")
 
 
 def of_capacity(node: Node, resource: str) -> Evidence:
-    """The evidence of the node's capacity of a resource, as kubelet counts it."""
+    """Quotes the node's capacity of a resource, as kubelet counts it."""
     value = (node.status.capacity or {}).get(resource, "")
     return of_node(node, str(value), f"{{.status.capacity.{_escape(resource)}}}")
 
 
 def of_allocatable(node: Node, resource: str) -> Evidence:
-    """The evidence of the node's allocatable amount of a resource, as kubelet offers it."""
+    """Quotes the node's allocatable amount of a resource, as kubelet offers it."""
     value = (node.status.allocatable or {}).get(resource, "")
     return of_node(node, str(value), f"{{.status.allocatable.{_escape(resource)}}}")
 
 
 def of_words(line: LogLine, scheduler: Pod, words: str) -> Evidence:
-    """The evidence of a line of the extender's log that has these words, for as long as the log is kept."""
+    """Quotes a line of the extender's log; the command finds it again by `words`, for as long as the log is kept."""
     return of_logged(scheduler, EXTENDER_CONTAINER, line.raw, line.at, grep=shlex.quote(words))
 
 
 def of_wait(wait: ThrottledRequest, scheduler: Pod) -> Evidence:
-    """The evidence of a request that the extender of this pod held back."""
+    """Quotes the log line of a request that the extender in this pod held back by its client's rate limit."""
     return of_logged(scheduler, EXTENDER_CONTAINER, wait.line, grep=shlex.quote(NEEDLE))
 
 
@@ -217,7 +218,7 @@ def of_logged(
     grep: str = "",
     source: str = "scheduler log",
 ) -> Evidence:
-    """The evidence of a line of a container's log. `options` of `kubectl logs`; `grep` is what finds the line."""
+    """Quotes a line of a container's log. `options` are those of `kubectl logs`; `grep` is what finds the line."""
     log = kubectl("-n", pod.namespace, "logs", pod.name, "-c", container, *options)
     about, found = f"{pod_name(pod)} container {container}", f"{log} | grep {grep}" if grep else log
     return Evidence(source, about, format_time(at) if at else None, shown(line), found)
@@ -250,12 +251,12 @@ def _by(path: str) -> str:
 
 
 def of_plugin(pod: DaemonPod, why: str) -> Evidence:
-    """The evidence of a device plugin's pod status: `why`, else its phase, else its name."""
+    """Quotes the status of a device plugin's pod: `why`, else its phase, else its name."""
     return _of_pod(Evidence, pod, why or pod.status.phase or pod.name, "{.status}")
 
 
 def of_object(kind: str, resource: Resource, quote: str, path: str) -> Evidence:
-    """The evidence of a value of an object of HAMi's, by its JSONPath `path`; for an empty value its name."""
+    """Quotes a value of an object of HAMi's, by its JSONPath `path`; for an empty value its name."""
     if not quote.strip():
         quote, path = resource.name, "{.metadata.name}"
     namespace, word = resource.metadata.namespace, kind.lower()

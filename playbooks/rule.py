@@ -1,6 +1,6 @@
 """What a rule is, and the order in which rules speak.
 
-A rule looks at a scene and tells findings, or nothing. It is declared with the codes that it may tell and with the
+A rule looks at a scene and gives findings, or nothing. It is declared with the codes that it may give and with the
 sources that have to have been read; without these it keeps silent. A table of stages says who speaks when; it reads as
 the decision tree of the debugging guide. A rule that stands in no table is declared next to one of its module that
 does, and speaks wherever that one speaks. There are no priorities beside that order.
@@ -27,9 +27,8 @@ S_contra = TypeVar("S_contra", bound=Scene, contravariant=True)
 
 
 class Rule(Generic[S_contra]):
-    """A rule of findings about a scene. Call it with a scene: its findings, none where a source was not read.
-
-    `together` are the rules that speak where this one stands in a table, in their order.
+    """A rule: called with a scene it gives findings, none if a source that it needs was not read. `together` are the
+    rules that speak where this one stands in a table, in their order.
     """
 
     def __init__(
@@ -48,9 +47,8 @@ class Rule(Generic[S_contra]):
 def rule(
     *codes: Code, reads: Collection[str] = (), ahead_of: Rule[Any] | None = None, after: Rule[Any] | None = None
 ) -> Callable[[Callable[[S], Iterable[Finding]]], Rule[S]]:
-    """Declares a function as a rule: the codes that it may tell, and the sources (`reads`) that it needs to speak.
-
-    `ahead_of` or `after` a rule of the same module that stands in a table, it speaks next to that one in each stage.
+    """Declares a function as a rule: the codes that it may give, and the sources (`reads`) that it needs to speak. With
+    `ahead_of` or `after` (a rule of the same module that stands in a table) it speaks directly before or after that.
     """
 
     def declare(tell: Callable[[S], Iterable[Finding]]) -> Rule[S]:
@@ -91,21 +89,21 @@ def before(_: FindingsSoFar, __: Finding) -> bool:
 
 
 def of_a_new_code(told: FindingsSoFar, finding: Finding) -> bool:
-    """Where nothing of its code was told already."""
+    """For `Stage.keeps`: a finding stays if no earlier finding has its code."""
     return finding.code not in told.codes
 
 
 def always(_: Scene, __: FindingsSoFar) -> bool:
-    """For `Stage.when`: the stage speaks whatever was told before."""
+    """For `Stage.when`: the stage speaks whatever was found before."""
     return True
 
 
 class Stage(Generic[S]):
     """Rules that speak together.
 
-    `either`: the first of them that speaks is enough. `ends`: when one of them spoke, the search is over, and only
-    stages `beside` it speak. `when` asks the scene and what was told whether the stage speaks at all, `keeps` which of
-    its findings stay, and `leads` which of those come before what was told.
+    `either`: the first of them that speaks is enough. `ends`: once one of them spoke, the search is over, and only
+    stages `beside` it speak. `when` asks the scene and the findings so far whether the stage speaks at all, `keeps`
+    which of its findings stay, and `leads` which of those come before the earlier ones.
     """
 
     def __init__(
@@ -129,7 +127,7 @@ class Stage(Generic[S]):
         self.leads = leads
 
     def tell(self, scene: S, told: FindingsSoFar) -> FindingsSoFar:
-        """The findings told before, together with the findings of this stage."""
+        """Adds the findings of this stage to those so far."""
         if (told.ended and not self.beside) or not self.when(scene, told):
             return told
         found: list[Finding] = []

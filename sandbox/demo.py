@@ -110,7 +110,7 @@ class BotStopped(BotError):  # noqa: N818  # what the person is told
 
 
 async def run(port: int, language: Language = "en") -> None:
-    """Runs until SIGINT or SIGTERM. Raises BotStopped when the bot ends before, UsageError for a port that is taken."""
+    """Runs the demo until SIGINT or SIGTERM. Raises BotStopped if the bot ends before, UsageError for a taken port."""
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -229,7 +229,7 @@ def _seed(language: Language) -> Seed:
 
 
 def invitation(running: Demo, language: Language = "en") -> str:
-    """What a newcomer can do now."""
+    """The text that tells a newcomer what to do now."""
     curl = f"curl -H 'Authorization: Bearer {TOKEN}'"
     post, read, shell, begin, end = _MORE[language]
     tried = (

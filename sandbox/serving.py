@@ -31,7 +31,7 @@ class Served:
         self.url = ""
 
     async def start(self) -> None:
-        """Sets the URL. Raises OSError when the port is taken."""
+        """Starts to serve, and sets the URL. Raises OSError if the port is taken."""
         await self._runner.setup()
         self._listening = socket.create_server(("127.0.0.1", self._port))
         await web.SockSite(self._runner, self._listening, ssl_context=self._tls).start()
@@ -63,9 +63,7 @@ class Served:
 
 
 def stranger(request: web.Request) -> str:
-    """Why the request is of no client on this machine, empty if it may be: by DNS rebinding a web page reaches
-    loopback under another name.
-    """
+    """Why the request is of no client on this machine, or empty: by DNS rebinding a web page may reach loopback."""
     host = request.headers.get("Host", "")
     if _name_of(host) not in _LOOPBACK:
         return "the Host is not this machine"

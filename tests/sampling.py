@@ -13,6 +13,7 @@ Of the examples of a property, a fifth is tried, and all of them in the rest.
 
 import random
 import re
+import zlib
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
@@ -78,6 +79,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = _one_way(items) - run_before - checks
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]
+    if which != "source":
+        _mix(items)
+
+
+def _mix(items: list[pytest.Item]) -> None:
+    """Sorts the files so that those that mostly wait for a process run beside others, and none of them at the end."""
+    waiting = {item.location[0] for item in items if item.get_closest_marker("process")}
+
+    def place(item: pytest.Item) -> int:
+        file = item.location[0]
+        return zlib.crc32(file.encode()) // (2 if file in waiting else 1)
+
+    items.sort(key=place)
 
 
 def _enumerations(config: pytest.Config) -> str:

@@ -1,4 +1,4 @@
-"""Raises, extends and reverts changes of one Deployment; `bot.changes.reconciler` does what is due by itself."""
+"""Makes, extends and reverts changes of one Deployment; `bot.changes.reconciler` does what is due by itself."""
 
 import time
 import uuid
@@ -35,10 +35,8 @@ PATIENCE_S = 5.0
 
 class Changer:
     """Changes one cluster's schedulers; `passes` does what is due on all open changes, in one `namespace` or (empty) in
-    all.
-
-    `now` is this process's clock, in seconds since 1970. Times are the API server's; a raise is refused where the two
-    are too far apart.
+    all. `now` is this process's clock, in seconds since 1970: no change is made where it is too far off the API
+    server's.
     """
 
     def __init__(
@@ -67,10 +65,7 @@ class Changer:
         return self._deployments.skew_s()
 
     async def wrong_clock(self) -> Refusal | None:
-        """Why this process's clock keeps it from raising anything, None where the clock is near enough.
-
-        The API server is asked for its time, so that `time` is right too. Raises SourceError.
-        """
+        """Why this process's clock keeps it from making a change, or None; asks the API server. Raises SourceError."""
         await self._writer.ask_time()
         return wrong_clock(self.skew_s())
 
@@ -85,10 +80,9 @@ class Changer:
 
     async def raise_(self, confirmed: Plan, version: Version | None, *, exact: bool = False) -> Record:
         """Makes the confirmed change; its time counts from now. Raises ChangeFailed when the object is not as
-        confirmed, or the change failed.
-
-        If another part of the object was edited meanwhile, the change is planned again, up to three times; with `exact`
-        an edit of the spec raises. A change that is open already is not made again.
+        confirmed, or the change failed. If another part of the object was edited meanwhile, the change is planned
+        again, up to three times; with `exact` an edit of the spec raises. A change that is open already is not made
+        again.
         """
         namespace, name = place_of(confirmed.record)
         for _ in range(ATTEMPTS):
@@ -121,7 +115,6 @@ class Changer:
         self, namespace: str, name: str, until: float, *, by: str, change_id: str = ""
     ) -> Record | Refusal:
         """Moves the deadline of the open change to `until`, in seconds since 1970; see `bot.changes.deadline.later`.
-
         With `change_id` only that change is extended: ChangeFailed where another one is open by now.
         """
         deployment = await self._deployments.writer.deployment(namespace, name)
@@ -180,8 +173,7 @@ class Changer:
 
     async def open_copy(self, deployment: Object) -> KnownChange | None:
         """The newest change that is open on the Deployment by the journal's copy alone; None where the Deployment
-        carries a record that can be read, or no change is open on it. Raises ChangeFailed where the journal is out of
-        reach.
+        carries a readable record, or no change is open on it. Raises ChangeFailed where the journal is out of reach.
         """
         here = target_of(deployment)
         found = read_record(annotation(deployment) or "")

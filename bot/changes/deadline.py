@@ -1,7 +1,4 @@
-"""When a change reverts by itself: for how long it may be asked, how far it may be extended, and by whose clock. Pure.
-
-The deadline itself stands in the record, on the Deployment; `bot.changes.decide` says what is due once it has passed.
-"""
+"""When a change reverts by itself: how long it may last, how far it may be extended, and by whose clock. Pure."""
 
 import math
 from datetime import UTC, datetime
@@ -11,9 +8,9 @@ from bot.kube.times import format_duration, format_time, roughly
 from bot.texts import Text
 
 SHORTEST_S, USUAL_S, LONGEST_S = 60, 600, 4 * 3600
-"""Seconds that a change lasts: at least, where no time is given, and from its raise at most, also when extended."""
+"""Seconds that a change lasts: at least, where no time is given, and from its start at most, also when extended."""
 MOST_SKEW_S = 60.0
-"""Seconds that this process's clock may be off the API server's. Beyond, changes are reverted, but none is raised."""
+"""Seconds that this process's clock may be off the API server's. Beyond, changes are reverted, but none is made."""
 
 
 def no_such_length(seconds: float) -> Refusal | None:
@@ -30,8 +27,8 @@ def later(record: Record, seconds: float, *, now: float) -> float:
 
 
 def no_extension(record: Record, until: float, *, now: float) -> Refusal | None:
-    """Why the deadline cannot be moved to `until`: it is too long after the raise, or no later than the present
-    deadline, so that of two equal requests at once one is carried out. None where it can.
+    """Why the deadline cannot be moved to `until`: it is too long after the change's start, or no later than the
+    present deadline, so that of two equal requests at once one is carried out. None where it can.
     """
     if until > record.since + LONGEST_S:
         why = Text("refusal.too-long", most=format_duration(LONGEST_S), at=record.raised_at)
@@ -51,7 +48,7 @@ def skewed(skew_s: float) -> Text | None:
 
 
 def wrong_clock(skew_s: float) -> Refusal | None:
-    """Why a process whose clock is `skew_s` ahead of the API server's may raise nothing, None where it may."""
+    """Why a process whose clock is `skew_s` ahead of the API server's may make no change, None where it may."""
     why = skewed(skew_s)
     return Refusal("clock", why, Text("refusal.clock-do")) if why else None
 

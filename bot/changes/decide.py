@@ -20,9 +20,7 @@ from bot.changes.record import Record, UnreadableRecord, id_in, read_record, sam
 from bot.kube.recording.redact import masked_arguments
 
 AHEAD_S = 5
-"""Seconds: a record raised more than this after the present time was written with a wrong clock. The API servers of one
-cluster may be a little apart.
-"""
+"""Seconds that a record's start may lie after now, as API servers differ a little; more means a wrong clock."""
 
 
 class Wait(NamedTuple):
@@ -32,9 +30,8 @@ class Wait(NamedTuple):
 
 
 class DueChange(NamedTuple):
-    """A decision: what happens to a change now, as the event that tells it. The patch, where there is one, does it.
-
-    A `debug-flags` change altered no words: the running processes are set to `level` (None: to none) before the patch.
+    """A decision: what happens to a change now, as the event that tells it; the patch, where there is one, does it. A
+    `debug-flags` change altered no arguments: the running processes are set to `level` (None: left as they are) first.
     """
 
     event: ChangeEvent
@@ -70,9 +67,8 @@ def decide(deployment: Object, now: float) -> Wait | DueChange | None:
 
 
 def decide_by_copy(deployment: Object, change: KnownChange, now: float) -> Wait | DueChange | None:
-    """What is due at `now` on a change that the object does not carry, by the journal's copy of its record.
-
-    None while another change of the same flag is open on the object.
+    """What is due at `now` on a change whose record is not on the object, by the journal's copy of the record. None
+    while another change of the same flag is open on the object.
     """
     record = change.record
     if ended := how_it_ended(deployment, change):
@@ -100,7 +96,7 @@ def decide_by_copy(deployment: Object, change: KnownChange, now: float) -> Wait 
 
 
 def _back(deployment: Object, record: Record, spot: ArgumentList, stand: Stand, *, takes_off: bool = True) -> DueChange:
-    """Of what is due: our element goes back, if it can be told, and what stands under our key goes with `takes_off`."""
+    """Reverts our element, if it can be told apart; `takes_off` removes what stands under our annotation key."""
     # One word a line, as they are in neither order nor number the same. Secrets are masked: everybody may read it.
     ours, found = (masked_arguments(list(words)) for words in (record.words_after, spot.words(record.field)))
     diff = "\n".join(line.rstrip("\n") for line in difflib.ndiff(ours, found) if line[0] in "+-")
@@ -117,7 +113,7 @@ def _back(deployment: Object, record: Record, spot: ArgumentList, stand: Stand, 
 
 
 def _blocked(deployment: Object, record: Record, why: str) -> DueChange:
-    """Of what is due and cannot be told apart: the record stays until a person acts."""
+    """Reports a change that is due and cannot be told apart: its record stays until a person acts."""
     return DueChange(ChangeEvent("failed", target_of(deployment), record, why, by_hand=by_hand(deployment, record)))
 
 
@@ -166,7 +162,7 @@ def is_replaced(deployment: Object, change: KnownChange) -> bool:
 
 
 def why_not_carried(deployment: Object, record: Record) -> str:
-    """Tells people what became of the record of a change that the object does not carry."""
+    """Tells people why the record of a change is not on the object."""
     text = annotation(deployment)
     if text is None or is_of_another(deployment, record):
         return "its record was removed from the Deployment"
@@ -177,9 +173,8 @@ def why_not_carried(deployment: Object, record: Record) -> str:
 
 
 def how_it_ended(deployment: Object, change: KnownChange) -> ChangeEvent | None:
-    """How a change ended that the object does not carry, judged by the object as it is now.
-
-    None where it has not ended as far as can be told: its value is set, and only the record is damaged or gone.
+    """How a change ended whose record is not on the object, judged by the object as it is now. None where it has not
+    ended as far as can be told: its value is set, and only the record is damaged or gone.
     """
     record = change.record
     spot = find_spot(deployment, record.container)

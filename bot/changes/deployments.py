@@ -1,7 +1,7 @@
 """Carries out on a Deployment what is due there by the API server's clock, and completes changes that begin.
 
-A change by words is one patch. A log level of kube-scheduler is set in the running processes, which need no restart for
-it (their PUT /debug/flags/v); the record on the Deployment comes first, so that any later process sets them back.
+A change of arguments is one patch. A log level of kube-scheduler is set in the running processes, which need no restart
+for it (their PUT /debug/flags/v); the record on the Deployment comes first, so that any later process sets them back.
 """
 
 import contextlib
@@ -40,9 +40,7 @@ class Deployments:
     async def act_by_copy(
         self, deployment: Object, change: KnownChange, now: float, *, by: str = "", early: str = ""
     ) -> ChangeEvent | None:
-        """Does what is due on a change that the object does not carry, by the journal's copy; `unreadable` before it is
-        due.
-        """
+        """Does what is due on a change by the journal's copy alone; gives an `unreadable` event before it is due."""
         due, why = decide_by_copy(deployment, change, now), why_not_carried(deployment, change.record)
         if isinstance(due, Wait):
             return ChangeEvent("unreadable", change.record.target, change.record, why, source="copy")
@@ -54,9 +52,7 @@ class Deployments:
     async def act(
         self, deployment: Object, due: DueChange | Wait | None, *, by: str = "", early: str = ""
     ) -> ChangeEvent | None:
-        """Does what is due on the Deployment; `early` says why it is done before the deadline. Raises Conflict if the
-        object changed, OutcomeUnknown, SourceError.
-        """
+        """Does what is due; `early` says why before the deadline. Raises Conflict, OutcomeUnknown or SourceError."""
         if not isinstance(due, DueChange):
             return None
         event = due.event
@@ -79,10 +75,8 @@ def place_of(record: Record) -> tuple[str, str]:
 
 async def set_running(writer: Writer, deployment: Object, record: Record, level: str) -> int:
     """Sets the level in every running kube-scheduler of the Deployment, for a `debug-flags` change only; gives how
-    many.
-
-    A process that ended has the level of its words; an empty `level` is the one without a flag. One that cannot be set
-    does not stop the others. Raises the SourceError of the first of those.
+    many. A pod that is gone is passed over; an empty `level` is the one that holds without a flag. One that cannot be
+    set does not stop the others: the first SourceError is raised at the end.
     """
     if record.means != "debug-flags":
         return 0
@@ -124,10 +118,7 @@ async def read_after_unknown(deployments: Deployments, record: Record, unknown: 
 
 
 async def set_in_all(deployments: Deployments, deployment: Object, record: Record) -> None:
-    """For a `debug-flags` change whose record is on the object: sets all its running processes, or none.
-
-    Raises ChangeFailed with what state things are in.
-    """
+    """Sets the new level in all running processes of a `debug-flags` change, or in none. Raises ChangeFailed."""
     if record.means != "debug-flags":
         return
     try:

@@ -1,7 +1,4 @@
-"""What a change brings with it beside its purpose: pure, from the Deployment and what stands around it.
-
-Only what was read is claimed; what matters and could not be read is told as that.
-"""
+"""What a change brings with it beside its purpose: pure, from what was read; what could not be read is told."""
 
 from typing import Any, cast
 
@@ -107,7 +104,7 @@ def _resolved(value: Any, replicas: int, *, up: bool = False) -> int:
 
 
 def _matches(selector: Object, labels: dict[str, str]) -> bool:
-    """A label selector as objects write it; one that is not there selects nothing."""
+    """Whether the selector, as objects write it, matches the labels; one that is not there matches nothing."""
     parts = [f"{key}={value}" for key, value in part_of(selector, "matchLabels").items()]
     for match_expression in cast(list[Object], selector.get("matchExpressions") or []):
         key, values = str(match_expression.get("key", "")), ",".join(map(str, match_expression.get("values") or ()))

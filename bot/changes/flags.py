@@ -1,4 +1,4 @@
-"""Reads a container's flags, and makes its list of words with another value: pure, on the Deployment as it is.
+"""Reads a container's flags, and makes its arguments with another value: pure, on the Deployment as it is.
 
 Flags are read as pflag reads them (github.com/spf13/pflag, `parseArgs`): the last one wins, `--` ends them. HAMi's
 charts keep binary and flags in `command`, the public guides in `args`; kubelet runs the two lists one after the other.
@@ -42,7 +42,7 @@ class Unsuitable(ValueError):  # noqa: N818  # what the person is told
 
 
 class ArgumentList(NamedTuple):
-    """A container's words. `place` is its index among the containers; a list that the container lacks is empty."""
+    """A container's `command` and `args`, empty where it lacks them. `place` is its index in the pod template."""
 
     container: str
     place: int
@@ -58,8 +58,7 @@ class ArgumentList(NamedTuple):
 
 
 class FlagInWords(NamedTuple):
-    """A setting of a flag: in which list, at which word, and its value. `spelling` is the word's text before the value.
-
+    """A setting of a flag: in which list, at which word, and its value; `spelling` is the word's text before the value.
     In `-v 4` the value is a word of its own: `at` is that word and the spelling is empty.
     """
 
@@ -79,7 +78,7 @@ def find_spot(deployment: Object, container: str) -> ArgumentList | None:
 
 
 def with_words(spot: ArgumentList, field: Field, words: tuple[str, ...]) -> ArgumentList:
-    """The container's words as they would be if the list `field` held these words."""
+    """The container's `command` and `args`, with `words` as the list `field`."""
     return spot._replace(command=words) if field == "command" else spot._replace(args=words)
 
 
@@ -106,7 +105,7 @@ def _words(value: Any) -> tuple[str, ...]:
 
 
 def sets_of(spot: ArgumentList, flag: Flag) -> list[FlagInWords]:
-    """Every setting of the flag in the container's words, in the order in which they are read: the last one counts."""
+    """Every setting of the flag in the container's arguments, in the order in which they are read: the last counts."""
     found: list[FlagInWords] = []
     fields: tuple[Field, ...] = ("command", "args")
     for field in fields:
@@ -144,7 +143,6 @@ def _read(words: tuple[str, ...], at: int, flag: Flag) -> FlagInWords | None:
 
 def with_value(spot: ArgumentList, flag: Flag, value: str) -> tuple[Field, tuple[str, ...]]:
     """The list that changes, and its words with the flag at `value`: in place and in its own spelling, else appended.
-
     Raises Unsuitable where words cannot do it: flags inside a shell line, or an image with a command of its own.
     """
     if any(_SHELL.search(word) for word in (*spot.command, *spot.args)):

@@ -30,20 +30,15 @@ ENDS: frozenset[EventKind] = frozenset(
 
 
 Source = Literal["record", "copy", "found"]
-"""What an event's revert went by: `record`, the record on the object; `copy`, the journal's copy of a record that is
-damaged or gone. `found`: nothing was done here.
-"""
+"""What an event goes by: the `record` on the object, or the journal's `copy`; `found`: nothing was done, only seen."""
 
 
 class ChangeEvent(msgspec.Struct, frozen=True):
     """Something that happened to a change. `by` is who made it happen, empty for the deadline or what was found.
-
-    `unreadable`: the record on the object is damaged or gone. Where the journal has a copy, `record` is that copy, by
-    which the change is reverted at its deadline; else it is None, and nothing is reverted.
-
-    `at` is when, in seconds since 1970 by the API server's clock; whoever notes the event sets it. `target` is
-    `namespace/name` of the Deployment, `uid` its uid where that is told. `by_hand`, of a failed revert, is the shell
-    line with which a person reverts the change.
+    `unreadable`: the record on the object is damaged or gone; `record` is then the journal's copy, by which the change
+    is reverted at its deadline, or None, and nothing is reverted. `at` is when, in seconds since 1970 by the API
+    server's clock; whoever notes the event sets it. `target` is `namespace/name` of the Deployment, `uid` its uid where
+    that is told. `by_hand`, of a failed revert, is the shell line with which a person reverts the change.
     """
 
     kind: EventKind
@@ -62,9 +57,8 @@ class NotYet(BotError):  # noqa: N818  # what the person is told
 
 
 class KnownChange(NamedTuple):
-    """A change as the journal knows it; `state` is planned, raised, effective, or how it ended.
-
-    `uid` is that of the Deployment it was planned on, empty if that is not known.
+    """A change as the journal knows it; `state` is planned, raised, effective, or how it ended. `uid` is that of the
+    Deployment it was planned on, empty if that is not known.
     """
 
     record: Record

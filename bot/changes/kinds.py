@@ -1,7 +1,6 @@
 """The kinds of temporary change, and all that differs between the flags of the scheduler they change. Pure.
 
-A new kind is an entry of `KINDS` and its texts in each language: what its card says and, of a number, the two that say
-why it has a highest value.
+A new kind is an entry of `KINDS` with texts in each language: for its card, and for a number's highest value.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,10 +29,9 @@ LOUDEST_OF_HAMI = 5
 
 
 class DeploymentContext(NamedTuple):
-    """What was read around a Deployment; None for what could not be read.
-
-    `pods` are the Deployment's own that have not ended. `webhooks` are HAMi's: empty when there is none. `nodes` matter
-    only where a required pod anti-affinity is set, see `bot.changes.effects.needs_nodes`.
+    """What was read around a Deployment; None for what could not be read. `pods` are the Deployment's own that have not
+    ended. `webhooks` are HAMi's: empty when there is none. `nodes` matter only where a required pod anti-affinity is
+    set, see `bot.changes.effects.needs_nodes`.
     """
 
     pods: Sequence[Pod] | None = None
@@ -151,10 +149,7 @@ class Switch:
 
 
 class ListenAddress(Switch):
-    """The values of a flag that says where something listens: a change opens it to others than the pod itself.
-
-    No typed word asks for it: the flag is set together with a switch.
-    """
+    """The values of a flag for a listening address; set along with a `Switch` to open it beyond the pod's loopback."""
 
     is_bool = False
     default = ""
@@ -165,10 +160,7 @@ class ListenAddress(Switch):
 
 
 class Number(msgspec.Struct, frozen=True):
-    """The values of a flag that takes a whole number: a change raises it, to `highest` at most.
-
-    `too_high` names the texts that say why no higher, and what to do. The rest is as in `Switch`.
-    """
+    """The values of a flag that takes a whole number, `highest` at most; `too_high` names the texts that say why."""
 
     lowest: int
     highest: int
@@ -205,14 +197,12 @@ class Number(msgspec.Struct, frozen=True):
 
 
 class ChangeKind(msgspec.Struct, frozen=True):
-    """One flag that can be changed for a while.
-
-    People type `verb`; `name` is the flag's without its hyphens, and what records of open changes name. Flags with the
-    same verb are set together, each as `name=value`: their `containers`, `summary` and `example` are the
-    same. `containers` are those whose flag it is, the first where none is named. `summary` and `example` stand in the
-    help. `since` is HAMi's first version whose extender knows the flag, None for all. `is_log_level`: kube-scheduler
-    takes it while it runs, and the log itself tells when enough is captured, or too much is written. `brings` tells its
-    consequences, if there are any.
+    """One flag that can be changed for a while. People type `verb`; `name` is the flag's without its hyphens, and what
+    records of open changes name. Flags with the same verb are set together, each as `name=value`: their `containers`,
+    `summary` and `example` are the same. `containers` are those whose flag it is, the first where none is named.
+    `summary` and `example` stand in the help. `since` is HAMi's first version whose extender knows the flag, None for
+    all. `is_log_level`: kube-scheduler takes it while it runs, and the log itself tells when enough is captured, or too
+    much is written. `brings` tells its consequences, if there are any.
     """
 
     verb: str
@@ -235,7 +225,7 @@ class ChangeKind(msgspec.Struct, frozen=True):
         return f"{self.verb} {self.values.revert}"
 
     def change(self, container: str, old: str, new: str) -> Text:
-        """Such a change in a few words."""
+        """A change of this kind in a few words."""
         return Text(_CARDS[self.name], container=container, old=old, new=new)
 
     def asked_as(self, value: str) -> str:
@@ -280,9 +270,7 @@ _PROFILES_BIND = msgspec.structs.replace(
 
 
 def set_along(kind: ChangeKind, flags: Mapping[str, str], version: Version | None) -> str:
-    """The address at which profiles have to be served for the bot once `kind` is raised, because the pod's loopback is
-    out of its reach; empty where it need not change.
-    """
+    """The address for profiles to set along with `kind`, because the bot cannot reach the pod's loopback; or empty."""
     address = profiles_address(flags, version) if kind is PROFILING else ""
     return f"0.0.0.0:{address.rpartition(':')[2]}" if is_loopback(address) else ""
 

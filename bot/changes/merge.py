@@ -1,7 +1,7 @@
-"""Our flag among other people's words: what became of it, how to revert it, and the command that does so by hand. Pure.
+"""The bot's flag among other people's arguments: what became of it, and how to revert it, also by hand. Pure.
 
-It is a three-way merge: the words before the change, those that it made, and those that stand there now. The element is
-found by its flag and its value, never by its position; all other words belong to somebody else.
+It is a three-way merge: the arguments before the change, those that it made, and those that stand there now. The
+element is found by its flag and its value, never by its position; all other arguments belong to somebody else.
 """
 
 import json
@@ -14,7 +14,7 @@ from bot.changes.record import KEY, FlagChange, Record, id_in
 
 
 class OurElement(NamedTuple):
-    """The flag that the bot set still has its value. `words` is the present list, with that flag alone as before."""
+    """The flag that the bot set still has its value. `words` are the present arguments, with that flag as before."""
 
     words: tuple[str, ...]
 
@@ -75,17 +75,16 @@ def _sets(flag: Flag, record: Record, spot: ArgumentList, words: tuple[str, ...]
 
 
 def _without(words: tuple[str, ...], setting: FlagInWords, old: str, *, appended: bool) -> tuple[str, ...]:
-    """In the spelling that stands there now, which is that of before unless somebody changed it."""
+    """The words with the setting at `old` again, in its present spelling, or without it where it was `appended`."""
     first = _first_word(setting)
     back = () if appended else (*words[first : setting.at], f"{setting.spelling}{old}")
     return (*words[:first], *back, *words[setting.at + 1 :])
 
 
 def by_hand(deployment: Object | None, record: Record) -> str:
-    """One shell line that sets the record's flags back and removes the record, and touches nothing else.
-
-    Every setting with the bot's value goes back: a person who runs the line has decided that none is to stay. Where the
-    container is not known now, or no setting has that value, the line opens the Deployment in an editor.
+    """One shell line that sets the record's flags back and removes the record, and touches nothing else. Every setting
+    with the bot's value goes back: a person who runs the line has decided that none is to stay. Where the container is
+    not known now, or no setting has that value, the line opens the Deployment in an editor.
     """
     namespace, _, name = record.target.partition("/")
     at = ["kubectl", "-n", namespace]
@@ -118,7 +117,7 @@ def in_an_editor(target: str) -> str:
 
 
 def _set_back(ours: FlagChange, record: Record, spot: ArgumentList, setting: FlagInWords) -> list[dict[str, Any]]:
-    """Guarded by what stands there; from behind, as a removal moves what follows."""
+    """The operations that revert one setting, guarded by what stands there; from behind, as removals move the rest."""
     flag, words, path = ours.kind.flag, spot.words(setting.field), spot.path(setting.field)
     places = range(setting.at, _first_word(setting) - 1, -1)
     tests = [{"op": "test", "path": f"{path}/{at}", "value": words[at]} for at in places]

@@ -49,8 +49,7 @@ Patch = tuple[dict[str, Any], ...]
 
 
 class Raise(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A change as asked for: which flags of `container` (named without hyphens) get which values, and for how long.
-
+    """A change as asked for: which flags (named without hyphens) of `container` get which values, and for how long.
     `until_captured` is the pod (`namespace/name`) whose log lines end the change early. `by` asks in `channel`: both
     are empty until they are known. `means` is how the values are set. With `dry_run` the plan is only shown. A flag of
     no kind raises UnknownKind, flags that no verb sets together raise ValueError.
@@ -82,9 +81,8 @@ class Raise(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A change that can be made: the record that goes with it, the patch, and the patch that reverts it.
-
-    `wanted` is what it was planned for. `uid` and `basis` (see `basis_of`) are the object's that it was planned on.
+    """A change that can be made: the record that goes with it, the patch, and the patch that reverts it. `wanted` is
+    what it was planned for; `uid` and `basis` (see `basis_of`) are those of the object that it was planned on.
     `impacts` are what the change brings with it, where that was looked at.
     """
 
@@ -112,9 +110,7 @@ def plan_raise(
     version: Version | None,
     skew_s: float = 0.0,
 ) -> Plan | NothingToDo | Refusal:
-    """Plans a change. `now` is in seconds since 1970 by the API server's clock, and `skew_s` how far this process's
-    clock is ahead of it; `version` is HAMi's if it is known.
-    """
+    """Plans a change. `now` is the API server's time in unix seconds, `skew_s` how far this process is ahead of it."""
     values = (kind_of(name).refusal(wanted.container, value) for name, value in wanted.values)
     no_such_value = next((Refusal("value", *why) for why in values if why), None)
     refusal = no_such_length(wanted.seconds) or no_such_value or _open_already(deployment)
@@ -199,10 +195,9 @@ def _set_all(
 
 
 def plan_revert(deployment: Object, record: Record, words: tuple[str, ...], *, takes_off: bool = True) -> Patch:
-    """The patch that makes `words` of the changed list, if that is still as it was read, and removes the record.
-
-    Without `takes_off` the bot's annotation stays, because it holds another change's record. The patch has no operation
-    where nothing is left to do.
+    """The patch that makes the changed list `words`, if it is still as it was read, and removes the record; it has no
+    operation where nothing is left to do. Without `takes_off` the annotation stays, as it holds another change's
+    record.
     """
     spot = find_spot(deployment, record.container)
     place, now = (spot.place, spot.words(record.field)) if spot else (0, ())
@@ -219,9 +214,7 @@ def plan_forget(deployment: Object) -> Patch:
 
 
 def plan_extension(deployment: Object, record: Record, until: float, *, now: float) -> tuple[Record, Patch] | Refusal:
-    """The record with the deadline `until` (see `later`), and the patch that writes it; what it reverts stays as first
-    noted. Refused as `no_extension` says.
-    """
+    """The record with the deadline `until`, and the patch that writes it; or a refusal, as of `no_extension`."""
     until = math.ceil(until)
     if refusal := no_extension(record, until, now=now):
         return refusal
@@ -244,9 +237,8 @@ def annotation(deployment: Object) -> str | None:
 
 
 def unfinished_rollout(deployment: Object) -> Text | None:
-    """What a rollout of the Deployment still waits for; None when no rollout is under way.
-
-    As `kubectl rollout status` judges (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go).
+    """What a rollout of the Deployment still waits for; None when no rollout is under way. As `kubectl rollout status`
+    judges (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go).
     """
     spec, status = part_of(deployment, "spec"), part_of(deployment, "status")
     wanted = spec.get("replicas", 1)
@@ -304,7 +296,7 @@ def _no_running_level(deployment: Object, wanted: Raise, value: str) -> Refusal 
 
 
 def _set_words(place: int, record: Record, now: tuple[str, ...], then: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Guarded by the container's name: containers may be put in another order between a look and a patch."""
+    """Replaces the list's words, guarded by the container's name: the order may change between look and patch."""
     at = f"/spec/template/spec/containers/{place}"
     words = f"{at}/{record.field}"
     tests = [_test(f"{at}/name", record.container), _test(words, list(now))]
@@ -316,7 +308,6 @@ def _reverting(uid: str, words_back: list[dict[str, Any]], text: str | None) -> 
 
 
 def _rewritten(deployment: Object, record: Record) -> Patch:
-    """Another record in the place of the one that was looked at."""
     return (
         _test("/metadata/uid", _uid(deployment)),
         _test(KEY_PATH, annotation(deployment)),
@@ -365,11 +356,9 @@ def owner_of(deployment: Object) -> OwningTool | None:
 
 
 def basis_of(deployment: Object) -> str:
-    """SHA-256 of the object's uid, its spec (pod template, replicas, strategy …) and its owner.
-
-    Left out are the status, managedFields, the resourceVersion and the other metadata: they change by themselves, and
-    with them neither what a change does nor what it brings. `metadata.generation` is left out too: it counts edits of
-    the spec that were taken back.
+    """SHA-256 of the object's uid, its spec (pod template, replicas, strategy …) and its owner. The other metadata and
+    the status change by themselves, and with them neither what a change does nor what it brings. `metadata.generation`
+    is left out because it counts edits of the spec that were taken back.
     """
     rests_on = (_uid(deployment), deployment.get("spec"), owner_of(deployment))
     return hashlib.sha256(msgspec.json.encode(rests_on, order="deterministic")).hexdigest()

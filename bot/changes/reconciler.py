@@ -93,9 +93,7 @@ _Looked = ChangeEvent | tuple[Object, Record] | None
 
 
 class Reconciler:
-    """Reverts what is due in one cluster. `namespace` limits a pass to one namespace; empty: all. `patience_s`: seconds
-    that `endings` may take. `trouble`, after a pass: why it did not read everything, or could not revert; else empty.
-    """
+    """Reverts what is due in a cluster, or in its `namespace` alone; `trouble` tells what the last pass failed at."""
 
     def __init__(
         self,
@@ -115,10 +113,9 @@ class Reconciler:
         self.trouble = ""
 
     async def reconcile(self) -> list[ChangeEvent]:
-        """Makes one pass: reverts everything that is due, notes what was found, and gives the events.
-
-        What is due comes first, and needs no journal. Failures with one object, bugs among them, do not keep the others
-        waiting; all are tried again in the next pass.
+        """Makes one pass: reverts everything that is due, notes what was found, and gives the events. What is due comes
+        first, and needs no journal. Failures with one object, bugs among them, do not keep the others waiting; all are
+        tried again in the next pass.
         """
         try:
             carriers = await self._deployments.writer.annotated(KEY, self._namespace)
@@ -162,10 +159,7 @@ class Reconciler:
         return event.kind == "failed" and event.record is not None and self._deployments.time() < event.record.deadline
 
     async def _pass(self, namespace: str, name: str, *, early: str = "", change: KnownChange | None = None) -> _Looked:
-        """Reverts what is due on one object; with `early`, the reason, also what is not due yet.
-
-        With `change`, that change alone: by the journal's copy where the object does not carry it.
-        """
+        """Reverts what is due on one object, with `early`, the reason, also what is not; with `change`, that alone."""
         record = change.record if change else None
         deployment: Object | None = None
         try:
@@ -198,7 +192,7 @@ class Reconciler:
             return ChangeEvent("failed", f"{namespace}/{name}", record, complaint, by_hand=line)
 
     def _attributed(self, event: ChangeEvent, known: Known | None) -> ChangeEvent:
-        """With the change that it is about, where the object could not be read for it."""
+        """The event with the change that it is about, where the object could not be read for it."""
         if event.kind != "failed" or event.record is not None or known is None:
             return event
         record = next((change.record for change in known.values() if change.record.target == event.target), None)
@@ -243,8 +237,7 @@ class Reconciler:
             return ""
 
     async def _not_carried(self, opened: list[KnownChange], looked_after: list[Record]) -> list[ChangeEvent]:
-        """Of what the objects do not carry: what ended without anybody here noting it, and what is open all the same.
-
+        """The events of changes that their objects do not carry: what ended unnoted, and what is open all the same.
         Changes with the records in `looked_after` are left out. Of several changes of one flag the newest goes back
         first, as it was made on top of the others.
         """
@@ -267,7 +260,7 @@ class Reconciler:
 
 
 def _traced(record: Record | None, target: str) -> AbstractContextManager[None]:
-    """Lines of the log about one change have one id, whichever replica tries, and however often."""
+    """Gives the log's lines about one change one id, whichever replica tries, and however often."""
     return about_request(record.id if record else target)
 
 

@@ -1,7 +1,4 @@
-"""The record of an open change: one annotation of the Deployment's own metadata, never of the pod template.
-
-The record is the truth about how to revert the change; rows in a database are history.
-"""
+"""How to revert an open change: its record, an annotation of the Deployment's own, never of the pod template."""
 
 import re
 from typing import Literal, NamedTuple
@@ -41,12 +38,11 @@ class FlagChange(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words_before": "from", "words_after": "to"}):
-    """How to revert an open change, and for whom. Times are RFC 3339 in UTC with whole seconds.
-
+    """How to revert an open change, and for whom. Times are RFC 3339 in UTC with whole seconds; `at` is the deadline.
     `target` is `namespace/name` of the Deployment. `flag` names a kind of `bot.changes.kinds`: any other raises
     UnknownKind. `words_before` and `words_after` are the whole list `field` of the container; `old` (empty: it was not
-    set) and `new` the flag's values. `also` are the other flags of that list that were set with it. `at` is the
-    deadline. `until_captured` is the pod (`namespace/name`) whose lines end the change early.
+    set) and `new` the flag's values. `also` are the other flags of that list that were set with it. `until_captured` is
+    the pod (`namespace/name`) whose lines end the change early.
     """
 
     v: int

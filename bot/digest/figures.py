@@ -1,6 +1,4 @@
-"""The figures that digests compare: how they differ from those of the last digest, and how much GPU memory there was,
-digest by digest.
-"""
+"""The figures that digests compare: what differs from the last digest's, and each digest's GPU memory."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -105,7 +103,7 @@ def _by_kind(runs: Sequence[tuple[float, Figures]]) -> dict[str, list[Point]]:
 
 
 class FigureRow(NamedTuple):
-    """One of the figures by which digests are compared, as a row of a table; see `bot.digest.figures`."""
+    """One of the figures by which digests are compared (`Figures`), as a row of a table."""
 
     area: Prose
     what: str
@@ -113,9 +111,7 @@ class FigureRow(NamedTuple):
 
 
 class OwnerRow(NamedTuple):
-    """Counts the pods that a finding is about, by owner. `finding` is its place in the report, from 1 on; `namespace`
-    and `team` may be empty.
-    """
+    """The pods of one owner that a finding is about; `finding` is the finding's place in the report, from 1 on."""
 
     finding: int
     kind: str

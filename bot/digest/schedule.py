@@ -140,7 +140,7 @@ def previous_of(schedule: Schedule, at: float) -> Occurrence | None:
 
 
 def _occurrences(schedule: Schedule, since: float, *, backwards: bool = False) -> Iterator[Occurrence]:
-    """Those beyond a moment, in order. Where an expression comes every hour, the hour that comes again has none."""
+    """The occurrences beyond a moment, in order; an hour that the clock shows twice has them the first time only."""
     begin = datetime.fromtimestamp(since, ZoneInfo(schedule.zone))
     for found in _times(schedule.cron, begin, backwards=backwards):
         occurrence = Occurrence(f"{found:%Y-%m-%d %H:%M}", found.timestamp())
@@ -150,7 +150,7 @@ def _occurrences(schedule: Schedule, since: float, *, backwards: bool = False) -
 
 
 def _times(cron: str, since: datetime, *, backwards: bool = False) -> CronSim:
-    """Raises CronSimError. `last` is the last day of a month, and a range of weekdays may end in `sun`."""
+    """The cron expression's times; `last` is a month's last day, a range may end in `sun`. Raises CronSimError."""
     return CronSim(cron.replace("last", "l").replace("-sun", "-7"), since, reverse=backwards)
 
 

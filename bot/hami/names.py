@@ -1,4 +1,4 @@
-"""The names of one vendor's resources and annotations: everything that HAMi reads by name."""
+"""The names that HAMi reads of one vendor: its resources and annotations."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -10,16 +10,16 @@ from bot.hami.nodes.cards import Card, read_cards
 
 
 class Names(msgspec.Struct, frozen=True, eq=False):
-    """One vendor's names of resources and annotations. `{word}` stands for a chip's name where a vendor has several.
+    """One vendor's resources and annotations. `{word}` stands for a chip's name where a vendor has several.
 
-    Names of resources are the chart's defaults, which a cluster's device config may replace.
+    Resource names are the chart's defaults, which a cluster's device config may replace.
     """
 
     word: str
-    """HAMi's word for the vendor: a GPU whose type contains it is of this vendor."""
+    """HAMi's word for the vendor, which the type of each of its GPUs contains."""
     count: str
     noun: str = "GPU"
-    """The users' word for one device of this vendor."""
+    """The users' word for one of the vendor's devices."""
     memory: str = ""
     cores: str = ""
     percentage: str = ""
@@ -31,26 +31,24 @@ class Names(msgspec.Struct, frozen=True, eq=False):
     mode: str = ""
     numa_bind: str = ""
     also_read: tuple[str, ...] = ()
-    """Further pod annotations that the vendor's scan reads (`Constraints.more`)."""
+    """More pod annotations that the vendor's scan reads; their texts are `Constraints.more`."""
     register: str = ""
-    """The node annotation that lists the vendor's GPUs."""
     handshake: str = ""
     allocated: tuple[str, ...] = ()
-    """The pod annotations that hold what HAMi gave the pod."""
     capacity: str = ""
-    """The node resource that GPUs are counted by where no annotation lists them."""
+    """The node resource that counts GPUs where no annotation lists them."""
     card_word: str = ""
-    """The word between the node's name and the card's index, where HAMi makes up a card's id."""
+    """The word between the node's name and the GPU's index in an id that HAMi makes up."""
     capacity_unit: int = 1
     """The amount of `capacity` that makes one GPU."""
     read: Callable[[str], tuple[Card, ...]] = read_cards
     """Reads the GPUs of a register annotation. Raises ValueError where the text cannot be read."""
     more_annotations: tuple[str, ...] = ()
-    """Beginnings of the vendor's annotation keys that are not under the domain of `count`."""
+    """Beginnings of the vendor's annotation keys that are not under the domain of its `count` resource."""
     passed_over: tuple[str, ...] = ()
     """Resources that the webhook reads and kube-scheduler is told to ignore."""
     shares_domain: bool = False
-    """Whether resources of others than HAMi are under the domain of its names too."""
+    """Whether resources that are not HAMi's are under the domain of the vendor's names too."""
 
     @property
     def domain(self) -> str:
@@ -58,11 +56,11 @@ class Names(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def annotations(self) -> tuple[str, ...]:
-        """The beginnings of the vendor's annotation keys, beside `hami.io/`."""
+        """The beginnings of the vendor's annotation keys, without `hami.io/`."""
         return f"{self.domain}/", *self.more_annotations
 
     def of(self, word: str) -> "Names":
-        """The names with `word`, one of the vendor's chips, filled in."""
+        """The names of the vendor's chip `word`."""
         return self if word == self.word else _of_chip(self, word)
 
 

@@ -1,7 +1,7 @@
-"""HAMi's version, read from an image tag, a chart label or a metric, and a table of where versions decide differently.
+"""Reads HAMi's version from an image tag, a chart label or a metric, and knows what each version decides differently.
 
-Source of the table: pkg/scheduler/score.go, pkg/scheduler/policy/gpu_policy.go and pkg/device/nvidia/device.go at
-v2.5.1, v2.6.1, v2.7.1, v2.8.0, v2.9.0 and v2.10.0.
+Source of `Rules`: pkg/scheduler/score.go, pkg/scheduler/policy/gpu_policy.go and pkg/device/nvidia/device.go at v2.5.1,
+v2.6.1, v2.7.1, v2.8.0, v2.9.0 and v2.10.0.
 """
 
 import re
@@ -32,10 +32,7 @@ class Version(NamedTuple):
 
 
 def parse_version(text: str) -> Version | None:
-    """The version of HAMi in `v2.7.1`, `2.10`, `hami-2.7.1` or `projecthami/hami:v2.7.1`; None for other text.
-
-    In an image reference only the tag counts: a registry's host may hold numbers too.
-    """
+    """The version in `v2.7.1`, `2.10`, `hami-2.7.1` or the tag of `projecthami/hami:v2.7.1`; None for other text."""
     tag = text.rsplit("/", 1)[-1].split("@", 1)[0]
     tag = tag.rsplit(":", 1)[-1] if ":" in tag else tag
     found = _VERSION.search(tag)
@@ -56,7 +53,7 @@ NEWEST_READ = Version(2, 10, 0)
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What the filter of one HAMi version does. Each field says what is true when it is set."""
+    """What the filter of one HAMi version does; a field's docstring says what is so when the field is set."""
 
     explains: bool
     """The filter gives reason codes with counts (2.6); before, free text in the log."""
@@ -65,22 +62,22 @@ class Rules(msgspec.Struct, frozen=True):
     health: bool
     """Unhealthy GPUs are refused (2.7)."""
     quota: Literal["none", "container", "pod"]
-    """What a quota is held against: nothing, this container (2.7), the pod so far (2.8)."""
+    """A quota limits nothing, each container alone (2.7), or the containers of the pod so far together (2.8)."""
     topology: bool
     """The filter knows the policy topology-aware (2.7)."""
     score_includes_request: bool
     """The order of GPUs depends on the request too (up to 2.8)."""
     merges_quotas: bool
-    """Of several quotas in a namespace the smallest limit holds; one with scopes limits nothing
-    (2.11, by its notes)."""
+    """The smallest limit of a namespace's quotas holds; a quota with scopes limits nothing (2.11, by its notes)."""
     modern: bool
-    """The filter is that of 2.10: cordon, mutex, weights, lists of policies, trimmed annotation lists, MIG by profiles,
-    init containers judged apart, counts of GPUs (not of reasons), parts sorted, quota 0 blocks."""
+    """The filter is that of 2.10: cordon, mutex, weights, lists of policies, MIG by profiles, init containers apart,
+    trimmed lists in annotations, counts of GPUs (not of reasons), parts sorted, quota 0 blocks.
+    """
 
 
 @lru_cache(maxsize=32)
 def rules_of(version: Version) -> Rules:
-    """The filter's rules in this version of HAMi; a version newer than `NEWEST_READ` is taken to be like that one."""
+    """The filter's rules in this version; a version newer than `NEWEST_READ` is taken to be like that one."""
     return Rules(
         explains=version >= (2, 6),
         only_own_type=version >= (2, 7),
@@ -114,7 +111,6 @@ class KnownBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def known_bugs() -> Sequence[KnownBug]:
-    """All known bugs of HAMi, in the order of `known_bugs.toml`."""
     text = files("bot.hami").joinpath("known_bugs.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(text)["bug"], tuple[KnownBug, ...])
 
@@ -122,9 +118,8 @@ def known_bugs() -> Sequence[KnownBug]:
 def bug_behind(
     code: str, quotes: Iterable[str], version: Version | None, plugin: Version | None = None
 ) -> KnownBug | None:
-    """The known bug of this HAMi version that can cause a finding of this code with these quotes; None without one.
-
-    `plugin`: the version of the device plugin, where it differs. None too where the version is not known.
+    """The bug of this version that can cause a finding of this code with these quotes; None without one or a version.
+    `plugin`: the version of the device plugin, where it differs.
     """
     listed = tuple(quotes)
     for bug in known_bugs():

@@ -1,5 +1,4 @@
-"""A pod as HAMi's webhook and then the API admit it; or who refuses the pod, in the refuser's words.
-
+"""What HAMi's webhook and then the API make of a pod: the pod as admitted, or who refuses it, in the refuser's words.
 Source: HAMi v2.7 to v2.10, pkg/scheduler/webhook.go.
 """
 
@@ -21,14 +20,14 @@ NAME = "vgpu.hami.io"
 _LOOKS_EVERYWHERE = Version(2, 10, 0)
 _RESPECTS_FOREIGN = Version(2, 7, 0)
 LEAVES_OWN_ALONE = (Version(2, 7, 0), Version(2, 9, 0))
-"""HAMi from the first version to before the second admits a pod that names HAMi's scheduler unchanged."""
+"""From the first version to before the second, HAMi admits a pod unchanged that already names HAMi's scheduler."""
 DEFAULT_SCHEDULERS = ("", "default-scheduler")
 _NAME_LABEL = "kubernetes.io/metadata.name"
-"""The label that the API server gives each namespace: its name."""
+"""The label with a namespace's own name, which the API server sets."""
 
 
 class Rejection(NamedTuple):
-    """The refusal of a pod: `by` whom, and the `words`."""
+    """The refusal of a pod: `by` whom, and in what `words`."""
 
     by: Literal["webhook", "API"]
     words: str
@@ -49,10 +48,8 @@ class WebhookSetting(NamedTuple):
 
 
 def admit(pod: Pod, setting: WebhookSetting) -> Pod | Rejection:
-    """The pod with what HAMi's webhook and the API add; the same pod where the webhook leaves it alone.
-
-    Namespace and label selectors and quotas are not applied, nor anything added but resources and annotations
-    (environment, runtime class).
+    """The pod with the resources and annotations that HAMi's webhook and the API add, or its rejection. The same pod
+    where the webhook leaves it alone. Selectors and quotas are not applied, nor environment and runtime class.
     """
     pod = with_requests(pod)
     scheduler, version, (since, until) = pod.spec.scheduler_name, setting.version, LEAVES_OWN_ALONE
@@ -77,7 +74,7 @@ def admit(pod: Pod, setting: WebhookSetting) -> Pod | Rejection:
 
 
 def _show(pod: Pod, setting: WebhookSetting) -> tuple[Pod, bool] | Rejection:
-    """The pod after every container was shown to every vendor, and whether one found something of its own."""
+    """The pod after every vendor has seen its containers, and whether one of them found its own."""
     annotations, found = dict(pod.metadata.annotations or {}), False
     containers = [*inits_of(pod), *pod.spec.containers]
     first = 0 if setting.version >= _LOOKS_EVERYWHERE else len(inits_of(pod))
@@ -115,8 +112,7 @@ How = Literal["opted-out", "unselected", "namespace", "static", "older", "privil
 
 
 class LeftAlone(NamedTuple):
-    """Why the webhook did not act on a pod. `key`: of the label that decides, if one does; `value`: empty if absent.
-
+    """Why the webhook did not act on a pod. `key`: the label that decides, if one does; `value` is empty if absent.
     `may_go`: without the label the webhook would act, and the label can be removed.
     """
 
@@ -163,7 +159,7 @@ def _asks(container: Container, config: DeviceConfig) -> bool:
 
 
 def _may_go(key: str, selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether the selector wants the label away, which the API server does not set itself."""
+    """Whether the selector wants the label absent, and the label is not the API server's own."""
     without = {other: value for other, value in labels.items() if other != key}
     return key in labels and key != _NAME_LABEL and unmet_key(selector, without) != key
 
@@ -191,7 +187,6 @@ def with_requests(pod: Pod) -> Pod:
 
 
 def inits_of(pod: Pod) -> list[Container]:
-    """The pod's init containers; empty where it has no list of them."""
     return list(pod.spec.init_containers or ())
 
 

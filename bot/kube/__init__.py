@@ -1,1 +1,1 @@
-"""The Kubernetes side: narrow models, the `Cluster` that playbooks read, a live cluster and a recorded one."""
+"""The Kubernetes side: objects with the fields that rules read, and the `Cluster` of playbooks, live or recorded."""

@@ -1,7 +1,4 @@
-"""What a playbook may read from a cluster, live or recorded, and how a log is read within limits.
-
-Nothing in this module can change a cluster.
-"""
+"""What a playbook may read from a cluster, live or recorded, and how a log is read; nothing here changes a cluster."""
 
 import asyncio
 import weakref
@@ -29,12 +26,10 @@ PLUGIN_LOG_LINES = 4000
 
 
 class LogWanted(msgspec.Struct, frozen=True):
-    """The lines of a container's log that a caller asks for.
-
-    `needle`: only lines that contain these bytes, or one of the `others`. `since_s`: not older than so many seconds (a
-    recording gives all). `limit_bytes`: the most bytes of log to read. `previous`: the log of the container's last run
-    before this one. `stamped`: the container runtime's time in front of each line, as RFC 3339 (a recording has no such
-    times). `tail`: only so many of the newest lines, whatever their age; 0 for all that `since_s` leaves.
+    """The lines of a container's log that a caller asks for: those with the bytes `needle` or one of the `others`, in
+    at most `limit_bytes` of log. `since_s`: not older than so many seconds; `stamped`: the runtime's time in front of
+    each, as RFC 3339 (a recording gives all, without times). `previous`: the log of the container's run before this
+    one. `tail`: only so many of the newest lines, whatever their age; 0 for all that `since_s` leaves.
     """
 
     namespace: str
@@ -50,14 +45,13 @@ class LogWanted(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> str:
-        """The name of the log as the source of a gap."""
+        """The log's name where a reading of it failed: `previous log of ml/trainer-0 main`."""
         return f"{'previous log' if self.previous else 'log'} of {self.namespace}/{self.pod} {self.container}"
 
 
 class LogLines(NamedTuple):
-    """The matching lines of a log, oldest first; `cut` when lines of the log, or matches, were left out.
-
-    `ends_early`: the newest lines are the ones left out. `first` is the oldest line read, whether it matched or not.
+    """The matching lines of a log, oldest first. `cut`: lines of the log, or matches, were left out; `ends_early`: they
+    were the newest. `first` is the oldest line read, whether it matched or not.
     """
 
     lines: tuple[str, ...]
@@ -80,10 +74,8 @@ class Clocks(NamedTuple):
 
 
 class Which(TypedDict, total=False):
-    """Which objects of a kind are listed, by Kubernetes' label and field selectors.
-
-    With `metadata_only` a live cluster sends no spec and no status. `most`: at most so many are read, whichever come
-    first; 0 for all.
+    """Kubernetes' label and field selectors for a list. With `metadata_only` a live cluster sends no spec and no
+    status. At most `most` objects are read, whichever come first; 0 for all.
     """
 
     labels: str
@@ -122,7 +114,7 @@ class Cluster(Protocol):
 
     @property
     def notes(self) -> Sequence[Gap]:
-        """Gaps about the cluster as a whole, for what is assumed, such as the time of a recording without one."""
+        """Gaps (what could not be read) of the whole cluster, such as the time of a recording that states none."""
         ...
 
     @property
@@ -136,10 +128,7 @@ class Cluster(Protocol):
         ...
 
     def now(self) -> datetime:
-        """The moment that answers are about, which ages of the cluster's objects are counted to.
-
-        For a live cluster the API server's time, or this machine's before its first answer; a recording's `taken_at`.
-        """
+        """The time that ages are counted to: a recording's, the API server's, or at first this machine's."""
         ...
 
     @property
@@ -148,10 +137,9 @@ class Cluster(Protocol):
         ...
 
     def as_of(self, shown: Iterable[str | None]) -> datetime:
-        """The moment to judge ages by, given the times that the objects show (RFC 3339, in any order).
-
-        `now()` of a recording. For a live cluster no later than the newest of these times: nodes' clocks may be behind
-        the API server's, and a cluster that shows nothing newer is no proof that a lease or a handshake ran out.
+        """The moment to judge ages by, given the times that objects show (RFC 3339, in any order): `now()`, but of a
+        live cluster no later than the newest of them. Nodes' clocks may be behind the API server's, and a cluster that
+        shows nothing newer is no proof that a lease or a handshake ran out.
         """
         ...
 
@@ -178,7 +166,7 @@ class Cluster(Protocol):
 
 @runtime_checkable
 class Hinting(Protocol):
-    """A cluster that tells about HAMi's devices what no object shows, as a recording can."""
+    """A cluster that states facts about HAMi's devices which no object shows, as a recording's meta.json may."""
 
     @property
     def device_hints(self) -> Mapping[str, int]:
@@ -187,10 +175,7 @@ class Hinting(Protocol):
 
 
 def seen(source: str, reading: Awaitable[T]) -> Coroutine[Any, Any, T | Gap]:
-    """What `reading` gives, or a gap where it raises SourceError.
-
-    Cancelled before it begins, it closes the reading, which Python would else report as never awaited.
-    """
+    """Gives what `reading` gives, or a gap for its SourceError; cancelled before it begins, it closes `reading`."""
     found = _seen(source, reading)
     if isinstance(reading, Coroutine):
         weakref.finalize(found, reading.close).atexit = False
@@ -235,13 +220,10 @@ class PodAnswer(NamedTuple):
 
 
 class PodPorts(Protocol):
-    """Access to pods' ports, through the API server or straight."""
+    """Access to pods' ports, through the API server or at the pods' IPs."""
 
     async def pod_get(self, wanted: PodGet) -> PodAnswer:
-        """The pod's answer. Raises SourceError when the pod itself was not reached, or did not answer in time.
-
-        Cancelling the call closes the request, so that a server at work on it notices.
-        """
+        """The pod's answer, whatever its status. Raises SourceError for none in time. Cancelling closes the request."""
         ...
 
 
@@ -260,9 +242,8 @@ async def served(source: str, ports: PodPorts, wanted: PodGet) -> str | Gap:
 async def served_by_each(
     ports: PodPorts, wanted: Sequence[tuple[str, PodGet]], read: Callable[[str], T], *, within_s: float
 ) -> list[T | Gap]:
-    """What `read` makes of the text at each port in `wanted`, in a thread; a few ports are read at a time.
-
-    A gap, with the source's name, for a port that could not be read, or not before `within_s` for all were over.
+    """What `read` makes of the text at each port in `wanted`, in a thread; a few ports are read at a time, all of them
+    within `within_s`. A port that could not be read gives a gap with the source's name.
     """
     turn, loop = asyncio.Semaphore(_AT_ONCE), asyncio.get_running_loop()
     until = loop.time() + within_s
@@ -279,7 +260,7 @@ async def served_by_each(
 
 
 def as_one(gaps: Sequence[Gap], source: str, asked: int) -> list[Gap]:
-    """One gap for all of `gaps`, with the first one's reason; `asked` is how many sources were tried."""
+    """One gap in place of `gaps`, with the first one's reason; `asked` is how many sources were tried."""
     if len(gaps) < 2:
         return list(gaps)
     first, unread, count = gaps[0], f"{len(gaps):,}", f"{asked:,}"
@@ -318,10 +299,9 @@ LONGEST_FIRST = 4096
 
 
 class LineFilter:
-    """Keeps the lines of a log that contain one of the `needles`; the log arrives in pieces.
-
-    Holds no more than one unfinished line (an unterminated one over `LONGEST_LINE` is dropped) and the newest
-    `MOST_LINES` matches, of at most `MOST_BYTES`; and the beginning of the log's first line.
+    """Keeps the lines of a log that contain one of the `needles`; the log arrives in pieces. It holds the newest
+    `MOST_LINES` matches, of at most `MOST_BYTES`, one unfinished line of at most `LONGEST_LINE`, and the beginning of
+    the first line.
     """
 
     def __init__(self, *needles: bytes) -> None:
@@ -374,10 +354,9 @@ _TIMES, _PART = 4, 4
 
 
 async def newest_lines(cluster: Cluster, wanted: LogWanted) -> LogLines:
-    """The newest lines of a log, as many as `wanted.tail`; fewer where lines are too long.
-
-    An API server goes back `tail` lines and stops after `limit_bytes`, so that it leaves out the newest lines: then a
-    quarter of the lines is asked for. `ends_early` where even the last answer stopped early. Raises as `Cluster.log`.
+    """The newest lines of a log, as many as `wanted.tail`; fewer where lines are too long. Raises as `Cluster.log`. An
+    API server goes back `tail` lines and stops after `limit_bytes`, so that it leaves out the newest: then a quarter of
+    the lines is asked for. `ends_early` where even the last answer stopped early.
     """
     found = await cluster.log(wanted)
     for _ in range(_TIMES - 1):

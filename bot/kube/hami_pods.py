@@ -1,7 +1,4 @@
-"""Which pods are HAMi's, and what its scheduler's process offers: names in the chart, flags, words of its log.
-
-HAMi charts/hami/templates and cmd/scheduler/main.go at v2.4 to v2.10.
-"""
+"""HAMi's pods, and its scheduler's flags and log words (HAMi v2.4 to v2.10, charts/hami and cmd/scheduler/main.go)."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,10 +42,8 @@ def is_pod_of_hami(labels: Mapping[str, str] | None, containers: Iterable[str]) 
 
 
 def read_flags(command: Sequence[str]) -> dict[str, str]:
-    """The flags of a command line, by name; a repeated flag's last value counts, as for pflag.
-
-    A flag's value may be the next word; a bare flag is `true`. HAMi's own flags come with an equals sign. For a shell
-    (`sh -c "scheduler --debug"`) the words of its command count.
+    """The flags of a command line, by name; a repeated flag's last value counts, as for pflag. A value may be the next
+    word; a bare flag is `true`. For a shell (`sh -c "scheduler --debug"`) the words of its command count.
     """
     flags: dict[str, str] = {}
     words = [part for word in command for part in (word.split() if _IN_A_SHELL.search(word) else (word,))]

@@ -1,4 +1,4 @@
-"""A List of objects as the API, `kubectl get -o json` and a recording write it: bytes to narrow models, and back."""
+"""A List of objects as the API, `kubectl get -o json` and a recording write it: bytes to models, and back."""
 
 import codecs
 from collections.abc import Callable, Iterable
@@ -70,9 +70,8 @@ def _items_decoder(model: type[Resource]) -> Callable[[bytes], Any]:
 
 
 def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
-    """The objects of a List, in its order. An item that cannot be read goes into `bad`; the others are kept.
-
-    Raises NotAListError when the bytes are no JSON, no List, a List of another kind, or one page of a longer one.
+    """The objects of a List, in its order; items that cannot be read go into `bad`. Raises NotAListError when the bytes
+    are no JSON, no List, a List of another kind, or one page of a longer one.
     """
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # `>` in Windows PowerShell writes it so
         data = data.decode("utf-16", "replace").encode()

@@ -1,7 +1,6 @@
 """A node's state by its object: whether it is ready, what keeps pods off, and which GPU faults are reported.
 
-Other programs report a faulty GPU by node conditions; `gpu_conditions.toml` says who sets each, and which status means
-trouble. Nothing is concluded from a condition that no row names: an answer only quotes it.
+`gpu_conditions.toml` says which program sets which condition at a fault; any other condition is only quoted.
 """
 
 import re

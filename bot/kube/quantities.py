@@ -1,7 +1,4 @@
-"""Kubernetes quantities, such as `20k`, `1500m`, `5Gi` and `1e3`, read to exact numbers.
-
-Rules: k8s.io/apimachinery/pkg/api/resource, quantity.go.
-"""
+"""Reads Kubernetes quantities (`20k`, `5Gi`, `1e3`) exactly (k8s.io/apimachinery/pkg/api/resource/quantity.go)."""
 
 import re
 from decimal import ROUND_UP, Context, Decimal

@@ -1,12 +1,9 @@
-"""Kubernetes' selections, evaluated in this process: label and field selectors of lists, and kube-scheduler's filters
-of nodes.
+"""Evaluates Kubernetes' selections here: label and field selectors of lists, and kube-scheduler's filters of nodes.
 
 Grammar: k8s.io/apimachinery/pkg/labels/selector.go and fields/selector.go, without the labels' `<` and `>`. A text that
 is no selector raises ValueError, and so does a field that the object does not have: an empty answer would claim that
-there is no such object.
-
-The filters are those that objects alone decide, before an extender is asked. Order and texts: k8s.io/kubernetes
-pkg/scheduler/framework/plugins (nodeunschedulable, tainttoleration, nodeaffinity, noderesources). What depends on other
+there is no such object. The filters are those that objects alone decide (k8s.io/kubernetes
+pkg/scheduler/framework/plugins: nodeunschedulable, tainttoleration, nodeaffinity, noderesources). What depends on other
 pods (free cpu, ports, volumes, pod affinity) is not judged here; a pod that is larger than the whole node is.
 """
 
@@ -76,9 +73,8 @@ def _label_value(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def field_matcher(selector: str) -> Callable[[Resource], bool]:
-    """A test of an object against a field selector; the empty one matches everything. Raises ValueError.
-
-    Paths are the API's (`involvedObject.name`). The test raises ValueError for a field that the model does not have.
+    """A test of an object against a field selector with the API's paths (`involvedObject.name`); the empty one matches
+    everything. Raises ValueError, and so does the test for a field that the model does not have.
     """
     terms: list[tuple[list[str], bool, str]] = []
     for text in filter(None, selector.split(",")):
@@ -130,10 +126,7 @@ class Obstacle(NamedTuple):
 
 
 class NodeFilter:
-    """kube-scheduler's filters for one pod, for any number of nodes: the pod's needs are worked out once.
-
-    `tolerations` are tried instead of the pod's own.
-    """
+    """kube-scheduler's filters for one pod and any number of nodes; `tolerations` replace the pod's own."""
 
     def __init__(self, pod: Pod, tolerations: Sequence[Toleration] | None = None) -> None:
         self._pod = pod
@@ -159,7 +152,6 @@ class NodeFilter:
         return self._short[offered]
 
     def _shortage(self, offered: Sequence[Quantity | None]) -> Obstacle | None:
-        """The first resource of which less is offered than asked; nodes by the thousand offer the same."""
         for (resource, asked), offer in zip(self._asked, offered, strict=True):
             amount = None if offer is None else parse_quantity(offer)
             if amount is not None and asked > amount:
@@ -227,9 +219,8 @@ def _compare(value: str | None, values: list[str]) -> int:
 
 
 def effective_request(pod: Pod, resource: str) -> Decimal:
-    """The amount of a resource that Kubernetes counts for the whole pod, overhead included.
-
-    The app containers and sidecars together, or an init container with the sidecars before it where that is more.
+    """The amount of a resource that Kubernetes counts for the whole pod, overhead included: app containers and sidecars
+    together, or an init container with the sidecars before it where that is more.
     """
     sidecars = peak = Decimal()
     for container in pod.spec.init_containers or ():

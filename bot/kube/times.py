@@ -11,11 +11,9 @@ _EARLIEST_YEAR, _LATEST_YEAR = 1970, 9000
 
 @lru_cache(maxsize=4096)
 def parse_time(text: str | None) -> datetime | None:
-    """The moment in an RFC 3339 text, in UTC; None for no text or another one.
-
-    None too for Go's zero time (year 1) and times that no cluster can mean, so sums with them cannot overflow. As
-    strict as Go's time.RFC3339, which HAMi and Kubernetes read with: a time without a zone names no moment. Digits
-    beyond microseconds are cut off.
+    """The moment in an RFC 3339 text, in UTC and cut to microseconds; None for any other text. A time without a zone is
+    none, as for Go's time.RFC3339, which HAMi and Kubernetes read with; neither are Go's zero time (year 1) and times
+    that no cluster can mean, so that sums with them cannot overflow.
     """
     if not text or not _RFC_3339.fullmatch(text):
         return None

@@ -1,1 +1,1 @@
-"""Go profiles (profile.proto) read, filtered, compared and printed as `go tool pprof -top` prints them. Pure."""
+"""Reads, filters and compares Go profiles (profile.proto), and prints them as `go tool pprof -top` does. Pure."""

@@ -1,8 +1,7 @@
-"""Two or more profiles of one kind side by side: what changed by more than chance explains.
+"""Compares two or more profiles of one kind: which functions changed by more than chance explains.
 
-CPU and delta profiles become comparable as values per second; what is in use, and goroutines, are counts at one moment.
-A difference is marked as noise when it lies within twice the standard deviation that the numbers of observations give
-(Poisson).
+CPU and delta profiles are compared as values per second; memory in use and goroutines as counts at one moment. A
+difference within twice the (Poisson) standard deviation of the numbers of observations is noise.
 """
 
 import math
@@ -42,7 +41,7 @@ _SECOND_NS = 1e9
 
 
 class FunctionChange(NamedTuple):
-    """A function's value in each profile (or per second); `noise`: chance may explain the change from first to last."""
+    """A function's value in each profile, oldest first; `noise`: chance may explain the change from first to last."""
 
     name: str
     values: tuple[float, ...]
@@ -50,31 +49,28 @@ class FunctionChange(NamedTuple):
 
     @property
     def difference(self) -> float:
-        """The last profile's value less the first one's."""
         return self.values[-1] - self.values[0]
 
     @property
     def gone(self) -> bool:
-        """Whether the first profile has samples and the last has none; the code may still run."""
+        """Whether the first profile has samples of the function and the last has none; its code may still run."""
         return bool(self.values[0]) and not self.values[-1]
 
     @property
     def new(self) -> bool:
-        """Whether the last profile has samples and the first has none."""
         return bool(self.values[-1]) and not self.values[0]
 
 
 class Unlike(NamedTuple):
-    """A difference between the profiles' conditions, such as their length, that makes a comparison doubtful."""
+    """A difference in how the profiles were taken, such as their length, that makes a comparison doubtful."""
 
     code: str
     text: Text
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What `compare` found: `functions` of all profiles, by the size of the change, and totals.
-
-    `gc` is the garbage collector's share of each profile. `gc` and `allocated` are None where the profiles do not tell.
+    """What `compare` found: the functions of all profiles, by the size of their change, and totals. `gc` is the garbage
+    collector's share of each profile. `gc` and `allocated` are None where the profiles do not tell.
     """
 
     kind: ValueType
@@ -92,7 +88,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
     @property
     def own(self) -> list[FunctionChange]:
-        """The significant changes in functions of the program and its libraries, not of Go itself."""
+        """The changes above noise in functions of the program and its libraries, not of Go itself."""
         return [change for change in self.significant if is_own(change.name)]
 
 
@@ -107,7 +103,7 @@ class _Side(NamedTuple):
 
 
 def compare(profiles: Sequence[Profile], wanted: str = "") -> Comparison:
-    """Compares profiles, oldest first, each as `top.prepared` gives it. Raises UsageError for several kinds."""
+    """Compares profiles, oldest first, as `top.prepared` gives them. Raises UsageError if they are of several kinds."""
     indexes = [sample_index(profile, wanted or compared_type(profile)) for profile in profiles]
     kinds = [profile.sample_types[index] for profile, index in zip(profiles, indexes, strict=True)]
     if len(set(kinds)) > 1:
@@ -134,10 +130,7 @@ def compare(profiles: Sequence[Profile], wanted: str = "") -> Comparison:
 
 
 def compared_type(profile: Profile) -> str:
-    """The sample type to compare when none is named; empty for pprof's default.
-
-    For allocations over a time it is the number of objects, in which two versions differ.
-    """
+    """The sample type to compare when none is named: for allocations over a time their number; else pprof's default."""
     allocates = any(value_type.type == _ALLOCATED_OBJECTS for value_type in profile.sample_types)
     return _ALLOCATED_OBJECTS if allocates and profile.duration_nanos > 0 else ""
 
@@ -201,7 +194,7 @@ def _warnings(profiles: Sequence[Profile], kind: ValueType, *, per_second: bool)
 ROWS = 10
 _C_CODE = "runtime.cgocall"
 _EVERYTHING = ("main.main", "runtime.main")
-"""Functions through which everything goes that a program does, so that they explain nothing."""
+"""Functions that call everything a program does, so that they explain no change."""
 _CHANGED = 2
 _NAMED = 3
 _LISTED = 5
@@ -211,9 +204,7 @@ def explain_change(
     versions: Sequence[SourcedProfile], *, sample_index_name: str = ""
 ) -> tuple[tuple[Finding, ...], Table]:
     """Findings about what changed from the first profile to the last (oldest first, at least two), and a table of all.
-
-    There is always a finding: no change is one too. Raises SourceError for a damaged profile, UsageError for profiles
-    that measure different things.
+    No change is a finding too. Raises SourceError for a damaged profile, UsageError for profiles of different kinds.
     """
     ready = [profile.ready() for profile in versions]
     found = compare([taken.profile for taken in ready], sample_index_name)
@@ -272,7 +263,7 @@ def _changed(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding
     changed = [change for change in found.own if not (change.gone or change.new) and change.name not in _EVERYTHING]
     if found.total.noise and not changed:
         return []
-    # Through these at least half of the change goes; where it is noise as a whole, through the most changed.
+    # The functions behind at least half of the change; if the total is noise, the most changed function.
     half = 0.0 if found.total.noise else found.total.difference / 2
     through = [change for change in changed if half and change.difference / half >= 1] or changed[:1]
     explaining = _explaining(ready, found, through)
@@ -302,7 +293,7 @@ def _changed(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding
 
 
 def _by_the_collector(found: Comparison, half: float) -> FunctionChange | None:
-    """The garbage collector's share, where half of the change is its work."""
+    """The change of the garbage collector's share, if at least half of the whole change is its work."""
     if found.gc is None or found.gc.noise or not half:
         return None
     work = [part * whole for part, whole in zip(found.gc.values, found.total.values, strict=True)]
@@ -312,9 +303,8 @@ def _by_the_collector(found: Comparison, half: float) -> FunctionChange | None:
 def _explaining(
     ready: Sequence[SourcedProfile], found: Comparison, through: Sequence[FunctionChange]
 ) -> FunctionChange | None:
-    """The deepest of the functions: a caller changes by no less than what it calls, so the one that changed least.
-
-    Of equal ones it is the one that is nearest to the leaf in the most of the weight.
+    """The deepest of the functions `through`: a caller changes at least as much as what it calls, so the least changed
+    one. Among equal ones it is the one that is most often nearest to the leaf.
     """
     least = min((abs(change.difference) for change in through), default=0.0)
     equal = {change.name: change for change in through if math.isclose(abs(change.difference), least)}
@@ -325,7 +315,7 @@ def _explaining(
 
 
 def _largest_step(change: FunctionChange, names: Sequence[str]) -> Prose:
-    """Between which two versions most of the change came; nothing where there are but two."""
+    """The two versions between which most of the change came; nothing where there are only two."""
     if len(names) == 2:
         return ""
     steps = [(after - before) / change.difference for before, after in pairwise(change.values)]

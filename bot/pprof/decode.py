@@ -23,8 +23,9 @@ from bot.pprof.profile import (
 from bot.texts import Text
 
 MAX_BYTES = 8 << 20
-"""The largest uncompressed profile that the bot reads, in bytes: five times what a busy scheduler gives in 30 s. It
-takes two seconds to read, up to twelve to explain and draw, and of tiny fields alone 220 MB of memory."""
+"""The largest uncompressed profile that the bot reads, in bytes: five times a busy scheduler's in 30 s. It takes 2 s to
+read and up to 12 s to explain and draw.
+"""
 
 _MOST = {
     "sample_type": 1_000,
@@ -34,13 +35,14 @@ _MOST = {
     "string_table": 4_000_000,
     "comment": 100_000,
 }
-"""Limits of a profile's tables, above what any program has: each entry becomes an object of some hundred bytes."""
+"""The most entries in each table of a profile, above what any program has: an entry is an object of some 100 bytes."""
 
 LONGEST_TEXT = 4096
-"""The most characters of a name, a path, a label or a comment; the rest is cut off. A few bytes refer to a text of a
-megabyte, and every row of a table repeats it. go tool pprof prints such a text in full."""
+"""The most characters of a name, path, label or comment; the rest is cut off, because every row of a table would repeat
+it. (go tool pprof prints it whole.)
+"""
 _MOST_COMMENTS = 1 << 20
-"""The most characters of all comments, which stand above every table."""
+"""The most characters of all comments together, which stand above every table."""
 
 _GZIP = b"\x1f\x8b"
 _GZIP_WINDOW = 31  # zlib's number for "with a gzip header"
@@ -49,17 +51,14 @@ _ORDERS: tuple[Literal["little", "big"], ...] = ("little", "big")
 _LEGACY = (b"heap profile:", b"goroutine profile:", b"threadcreate profile:", b"--- ", b"MAPPED_LIBRARIES:")
 _GOROUTINE_DUMP = re.compile(rb"goroutine \d+ [^\n]*\[")
 _LEGACY_CPU = tuple((0).to_bytes(size, order) + (3).to_bytes(size, order) for size in (4, 8) for order in _ORDERS)
-"""The beginnings of gperftools' binary CPU profiles: a word of 0, then the header's length in words."""
+"""How gperftools' binary CPU profiles begin: a word of 0, then the header's length in words."""
 _NO_MAPPING = Mapping(1, 0, 0, 0, "", "")  # what pprof gives a profile that has none: patterns are tried on its name
 _WEB_PAGE = (b"<!doctype", b"<html", b"<?xml")
 
 
 def read(data: bytes, *, limit: int = MAX_BYTES) -> Profile:
-    """The profile in these bytes, gzipped or not.
-
-    Raises SourceError when they are damaged, contradict themselves, uncompress to more than `limit` bytes, or are
-    something else: a web page, one of the old text formats. A sample that names no location of the profile, or has too
-    few values, is found when the samples are read.
+    """The profile in these bytes, gzipped or not. Raises SourceError for bytes that are damaged, no profile (a web
+    page, an old text format), or more than `limit` bytes uncompressed. Samples are checked only when they are read.
     """
     data = _uncompressed(data, limit)
     try:
@@ -75,7 +74,7 @@ def read(data: bytes, *, limit: int = MAX_BYTES) -> Profile:
 
 
 def uncompressed_size(data: bytes) -> int:
-    """The bytes that `read` would decode; 0 for data that it refuses. Takes a tenth of a second for `MAX_BYTES`."""
+    """The bytes that `read` would decode; 0 for data that it refuses. Takes 0.1 s for `MAX_BYTES`."""
     try:
         return len(_uncompressed(data, MAX_BYTES))
     except SourceError:
@@ -93,7 +92,7 @@ def _uncompressed(data: bytes, limit: int) -> bytes:
 
 
 def _gunzip(data: bytes, limit: int) -> bytes:
-    """One or more gzip members, in steps, so that a small file that would fill the memory is stopped in time."""
+    """Uncompresses gzip members in steps, so that a small file that would fill the memory is stopped in time."""
     found: list[bytes] = []
     size = 0
     rest = data
@@ -192,7 +191,7 @@ class _Tables:
         return self._texts[index]
 
     def _pattern(self, index: int) -> str:
-        """A regular expression: half of one means something else."""
+        """A regular expression is never cut off, because half of one means something else."""
         return self._text(index) and self._whole[index]
 
     def _value_type(self, message: Any) -> ValueType:

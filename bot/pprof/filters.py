@@ -1,7 +1,7 @@
 """Filters of a profile: by names, by labels, and by the frames that the profile itself asks to leave out.
 
-The options are pprof's (profile/filter.go, internal/driver/driver_focus.go, profile/prune.go). Patterns are in Go's own
-dialect (RE2): linear in the text, whoever wrote the pattern or the names.
+The options are pprof's (profile/filter.go, internal/driver/driver_focus.go, profile/prune.go). Patterns are Go's (RE2),
+so a match takes linear time, whoever wrote the pattern.
 """
 
 import re
@@ -23,7 +23,7 @@ Match = Callable[[str], bool]
 
 
 def matcher(pattern: str, what: str) -> Match:
-    """A test whether the pattern is found in a text. `what` names the option in the UsageError of a bad pattern."""
+    """Makes a function: whether a text has the pattern. `what` names the option in the UsageError of a bad pattern."""
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MAX_MEMORY
@@ -56,8 +56,7 @@ def _bytes(text: str) -> bytes:
 
 
 FILTERS = ("focus", "ignore", "hide", "show", "show_from", "tagfocus", "tagignore")
-"""The options that filter a profile, by pprof's names and in its order. What was typed is a mapping of these; an empty
-text does nothing."""
+"""The options that filter a profile, with pprof's names and in its order; what a user typed is a mapping of these."""
 
 
 def active(filters: Mapping[str, str]) -> list[str]:
@@ -66,7 +65,7 @@ def active(filters: Mapping[str, str]) -> list[str]:
 
 
 def apply(profile: Profile, filters: Mapping[str, str]) -> None:
-    """Takes samples, stacks and lines out of the profile, by the filters. Raises UsageError for a bad pattern."""
+    """Filters samples, stacks and lines of the profile in place. Raises UsageError for a bad pattern."""
     given = {name: pattern for name, pattern in filters.items() if pattern}
     focus, ignore, hide, show, show_from = (
         matcher(given[name], name) if name in given else None for name in FILTERS[:5]
@@ -152,9 +151,8 @@ _Range = Callable[[int, str], bool]
 
 
 def tag_filter(value: str, what: str, profile: Profile) -> TagTest:
-    """A test of a sample's labels: `key=rx,rx` (any), `rx,rx` on `key:text` (all), or numbers `bytes=1mb:2mb`.
-
-    `what` names the option in the UsageError for a text that cannot be read.
+    """A test of a sample's labels: `key=rx,rx` (any), `rx,rx` on `key:text` (all), or numbers `bytes=1mb:2mb`. `what`
+    names the option in the UsageError for a text that cannot be read.
     """
     key, equals, rest = value.partition("=")
     wanted = key if equals else ""
@@ -185,7 +183,7 @@ def _is_number(label: Label) -> bool:
 
 
 def _range(text: str, what: str) -> _Range | None:
-    """What numbers are meant by `1mb`, `1mb:`, `:1mb` and `1mb:2mb`; None when this is no range."""
+    """The numbers meant by `1mb`, `1mb:`, `:1mb` or `1mb:2mb`; None when the text is no range."""
     found = list(_NUMBER.finditer(text))[:2]
     if not found:
         return None
@@ -225,9 +223,8 @@ _BARE = re.compile(r"\.?((?:[^(]+|\(anonymous namespace\)|(?<=operator)\(\))*)")
 
 
 def prune(profile: Profile) -> None:
-    """Cuts each stack below its first dropped frame, counted from the root and not before a kept one.
-
-    Dropped and kept frames are the profile's own patterns. Raises SourceError when these cannot be read.
+    """Cuts each stack at the first dropped frame that has other frames nearer the root: it and all that it calls go.
+    The profile's own patterns say which frames to drop or keep. Raises SourceError where these cannot be read.
     """
     if not profile.drop_frames:
         return

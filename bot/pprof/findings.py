@@ -1,6 +1,5 @@
-"""Findings about one profile, in words: each claim with lines of `profile top` and the command that shows them.
-
-The functions that quote such lines as evidence come first; comparisons use them too.
+"""Findings about one profile: each claim with lines of `profile top` and the command that shows them. The functions
+that quote such lines as evidence come first; comparisons use them too.
 """
 
 import re
@@ -21,7 +20,7 @@ from bot.texts import Prose, Text, sentences
 PROGRAM = "hami-bot"
 _LONGEST_NAME = 60
 _LONGEST = 600
-"""The most characters of a quoted line: a name may have a megabyte."""
+"""The most characters of a quoted line: a function's name may have a megabyte."""
 _SECOND_NS = 1_000_000_000
 _EVERY = Trim(cum=True, nodefraction=0.0)
 
@@ -30,10 +29,8 @@ _TOP_NAMES = "flat_share=flat% sum_share=sum% cum_share=cum%"
 
 
 class SourcedProfile(NamedTuple):
-    """A profile and where it comes from.
-
-    `profile` is as `decode.read` gives it. `file` is what a command can name: a path, or the id of a kept profile.
-    `object` is what the evidence is about: a pod, or the file's name.
+    """A profile, as `decode.read` gives it, and where it comes from. `file` is what a command can name: a path, or a
+    kept profile's id. `object` is what the evidence is about: a pod, or the file's name.
     """
 
     profile: Profile
@@ -46,24 +43,23 @@ class SourcedProfile(NamedTuple):
 
 
 def top_table(title: Prose, rows: Iterable[TopRow]) -> Table:
-    """Lines of `profile top` as a table of a report."""
     valid = (TopRow(*map(printable, row)) for row in rows)
     words, heading = (title, None) if isinstance(title, str) else ("", title)
     return Sheet(words, TopRow, names=_TOP_NAMES, heading=heading).table(valid)
 
 
 def question(*words: str) -> str:
-    """A command of this bot about profiles, as a next action names it: `profile list …`."""
+    """A command of this bot about profiles, for a next action: `profile list …`."""
     return printable(shlex.join(["profile", *words]))
 
 
 def printable(text: str) -> str:
-    """The text with bytes that are no UTF-8 escaped, so that a report is valid text."""
+    """The text with bytes that are not UTF-8 escaped, so that a report is valid text."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def short_name(function: str) -> str:
-    """A function's name for a sentence: `scheduler.(*Scheduler).Filter` without its path, generics without types."""
+    """A function's name for a sentence: `scheduler.(*Scheduler).Filter`, without its path and types of generics."""
     opening, closing = function.find("["), function.rfind("]")
     name = f"{function[:opening]}[…]{function[closing + 1 :]}" if 0 <= opening < closing else function
     package, bracket, method = name.partition("(")
@@ -89,10 +85,8 @@ def focused(
     rows: int = 2,
     callers: Sequence[str] = (),
 ) -> list[Evidence]:
-    """Evidence: the line with the total of all samples that match `pattern`; the first rows `wanted`; those of
-    `callers`.
-
-    The profile is prepared. The pattern is anchored at the beginning of a name.
+    """Evidence from the samples that match `pattern`: the total, the first rows `wanted`, and the rows of `callers`.
+    The profile is prepared; the pattern is anchored at the beginning of a name.
     """
     focus = f"^({pattern})"
     filters = {"focus": focus, "ignore": f"^({ignore})" if ignore else ""}
@@ -109,7 +103,7 @@ def _evidence(taken: SourcedProfile, line: str, words: Sequence[str]) -> Evidenc
 
 
 def began_at(profile: Profile) -> str | None:
-    """When the profile was begun, as RFC 3339; None where it has no such time."""
+    """When the profile was begun, as RFC 3339; None where it does not say."""
     try:
         moment = datetime.fromtimestamp(profile.time_nanos // _SECOND_NS, UTC)
     except (ValueError, OverflowError, OSError):
@@ -119,9 +113,9 @@ def began_at(profile: Profile) -> str | None:
 
 GOROUTINES = "goroutine"
 _LEAKED = "goroutineleak"
-"""Goroutines that wait for what nobody can reach any more, as the garbage collector found (Go 1.26, runtime/pprof)."""
+"""Goroutines that wait for what nobody can reach any more, by Go's garbage collector (1.26, runtime/pprof)."""
 _COUNTED = (GOROUTINES, _LEAKED, "threadcreate")
-"""Sample types of which every instance is in the profile: nothing is sampled."""
+"""Sample types of which the profile has every instance, not a sample."""
 _NAMED = 2
 _GROUPS = 3
 _WAITS = ("contentions", "delay")
@@ -154,13 +148,12 @@ _HINTS = {
     "lock-contention": "profile-hint.lock-contention",
     "runtime-locks": "profile-hint.runtime-locks",
 }
-# Which profile tells more than this one about what a hint found.
+# By hint: the kind of profile that tells more about it than this one.
 _ELSEWHERE = {"allocation": "allocs", "gc-background": "allocs", "gc-assist": "allocs"}
 
 
 def explain(taken: SourcedProfile, *, sample_index_name: str = "") -> tuple[Finding, ...]:
     """Findings about a profile, the most important first; none when nothing stands out. The profile stays unchanged.
-
     Raises SourceError for a damaged profile, UsageError for a sample type that it does not have.
     """
     taken = taken.ready()
@@ -191,7 +184,7 @@ def finding(
     confidence: Confidence = "confirmed",
     next_actions: Sequence[NextAction] = (),
 ) -> Finding:
-    """A finding about a profile, with `profile-` before its code; it concerns no node."""
+    """A finding about a profile, with `profile-` before its code."""
     severity: Severity = "warning" if warns else "info"
     return new_finding(as_code(f"profile-{code}"), severity, claim, evidence, next_actions, confidence=confidence)
 
@@ -246,7 +239,7 @@ def _crowds(taken: SourcedProfile, crowds: Sequence[GoroutineGroup]) -> list[Fin
 
 
 def _leaks(taken: SourcedProfile, leaked: Sequence[GoroutineGroup]) -> Finding:
-    """Of one profile, yet proven: nothing in the program can wake them."""
+    """One profile proves these leaks: nothing in the program can wake the goroutines."""
     largest, total = leaked[0], sum(group.goroutines for group in leaked)
     where = largest.waits_in or largest.stack[0]
     claim = Text(
@@ -261,12 +254,12 @@ def _leaks(taken: SourcedProfile, leaked: Sequence[GoroutineGroup]) -> Finding:
 
 
 def of_function(taken: SourcedProfile, function: str, kind: str = GOROUTINES) -> Evidence:
-    """Evidence: the function's row in `profile top`; where it has none, the line with the total."""
+    """Evidence: the function's row in `profile top`, or the line with the total where it has no row."""
     return focused(taken, kind, f"{literally(function)}$", lambda name: name == function, rows=1)[-1]
 
 
 def share(part: float) -> str:
-    """The part as a percentage, `12.2%`; below a tenth of a percent with one more digit."""
+    """A fraction as a percentage, `12.2%`; below a tenth of a percent with one more digit."""
     return f"{part:.1%}" if part >= 0.001 or not part else f"{part:.2%}"
 
 

@@ -1,6 +1,5 @@
-"""Flat and cumulative weights, and which rows of them a table shows, in which order (internal/graph, internal/report).
-
-A node's weight counts once per sample, however often it recurs in the stack; the leaf's weight is its own (flat).
+"""Flat and cumulative weights, and the rows that a table shows, in order (pprof's internal/graph, internal/report). A
+stack's leaf gets its weight as flat. Each node of the stack gets it once as cumulative, however often it recurs.
 """
 
 from collections.abc import Iterable
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
 
 EDGE_FRACTION = 0.001
 MOST_TEXT = 16 << 20
-"""The most characters of names in one text: large programs have a megabyte, a profile made for it has terabytes."""
+"""The most characters of names in one text: large programs have a megabyte, a malicious profile terabytes."""
 _FEW = 1000
-"""A number of rows whose names fit into `MOST_TEXT`, whatever they are."""
+"""A number of rows whose names always fit into `MOST_TEXT`."""
 
 
 class Trim(NamedTuple):
-    """Which rows of a table are shown, by pprof's options. `nodecount` 0 for all."""
+    """The rows of a table that are shown, by pprof's options of the same names; `nodecount` 0 means all."""
 
     cum: bool = False
     nodecount: int = 0
@@ -47,7 +46,7 @@ class GraphRow(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """The rows of a table in their order; of how many nodes; and how many more were too small."""
+    """The rows of a table in order, the number of all nodes, and how many of them were too small to show."""
 
     rows: list[GraphRow]
     nodes: int
@@ -76,7 +75,7 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
     else:
         check_text(table.nodes[number].size for number in kept)
         top = sorted(kept, key=order)[: max(trim.nodecount, 0) or None]
-    # pprof builds the graph anew only when it leaves out nodes; else edges from nodes without weight still count.
+    # pprof rebuilds the graph only when it leaves out nodes; otherwise edges from nodes without weight count.
     in_graph = None if len(top) == len(every) else set(top)
     minimum = fraction_of(total, EDGE_FRACTION)
     labels = _inline_labels(sums, table, set(top), in_graph, minimum)
@@ -85,7 +84,7 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
 
 
 def check_text(sizes: Iterable[int]) -> None:
-    """Checks that names of these lengths are not too much for one text. Raises SourceError above `MOST_TEXT`."""
+    """Raises SourceError where names of these lengths are more than `MOST_TEXT` in one text."""
     if sum(sizes) > MOST_TEXT:
         hint = Text("error-pprof.ask-for-fewer-rows-nodecount", few=_FEW)
         raise SourceError(Text("error-pprof.table-would-have-more", most=MOST_TEXT >> 20), hint=hint)
@@ -94,7 +93,7 @@ def check_text(sizes: Iterable[int]) -> None:
 def _inline_labels(
     sums: "PlainSums | VectorSums", table: NodeTable, shown: set[int], in_graph: set[int] | None, minimum: int
 ) -> dict[int, str]:
-    """The label of each shown node that has one. `in_graph` None: every node is in; calls below `minimum` are not."""
+    """The label of each shown node that has one. `in_graph` None: every node; calls below `minimum` do not count."""
     wanted = shown & set(chain.from_iterable(nodes[:-1] for nodes in table.by_location.values()))
     if not wanted:
         return {}

@@ -1,8 +1,8 @@
-"""Known costs in a profile, found by fixed rules with figures: shares of the profile, never causes.
+"""Finds known costs in a profile by the fixed rules of `hints.toml`: shares of the profile, never causes.
 
-The rules are in `hints.toml`. Samples of the profiler itself are left out. Every pattern reads the same in Python and
-in RE2, so that `-focus` shows what a hint counted. Goroutines are grouped by the stack in which they wait; groups that
-grow between two profiles are a suspected leak.
+The profiler's own samples are left out. Patterns read the same in Python and RE2, so `-focus` shows what a hint
+counted. Goroutines are grouped by the stack in which they wait; groups that grow between two profiles are a suspected
+leak.
 """
 
 import re
@@ -32,14 +32,14 @@ _STANDARD = frozenset(_STANDARD_NAMES.split())
 
 
 def function_cum(profile: Profile, index: int) -> dict[str, int]:
-    """Cumulative weight by function of a profile as `top.prepared` gives it."""
+    """Cumulative weight by function, of a profile as `top.prepared` gives it."""
     table = node_table(profile, lines=False, inlines=True)
     cum = sums_of(profile, index, table).weigh().cum
     return {str(node): weight for node, weight in zip(table.nodes, cum, strict=True) if weight}
 
 
 def nearest_to_leaf(profile: Profile, index: int, names: Iterable[str]) -> str:
-    """Which of the functions `names` is nearest to the leaf in the most weight; the first where none occurs."""
+    """The function, out of `names`, that is nearest to the leaf in the most weight; the first where none occurs."""
     weights = dict.fromkeys(names, 0)
     for ids, value in profile.samples.stacks(index):
         lines = (line for number in ids for line in profile.locations[number].lines)
@@ -50,10 +50,10 @@ def nearest_to_leaf(profile: Profile, index: int, names: Iterable[str]) -> str:
 
 
 def observations(profile: Profile, index: int) -> float:
-    """The number of observations that the sample type at `index` rests on.
+    """The number of observations behind the sample type at `index`, which says how far chance reaches.
 
-    CPU: ticks. Heap: Go records one allocation per 512 KiB (`period`), so the space over that. Mutex and block: the
-    waits that were counted. Goroutines and threads: their number.
+    CPU: ticks. Heap: the space over 512 KiB (`period`), for which Go records one allocation. Mutex and block: the waits
+    counted. Goroutines and threads: their number.
     """
     types = [value_type.type for value_type in profile.sample_types]
     if types[index] in _HEAP:
@@ -70,7 +70,7 @@ def total(profile: Profile, index: int) -> int:
 
 
 class FunctionShare(NamedTuple):
-    """The weight of stacks with a function that matches a rule. `callers`: own code nearest to it, by weight."""
+    """The weight of stacks with a function that matches a rule; `callers`: own code nearest to it, by weight."""
 
     weight: int
     callers: list[tuple[str, int]]
@@ -79,11 +79,11 @@ class FunctionShare(NamedTuple):
 def shares(
     profile: Profile, index: int, patterns: Mapping[str, re.Pattern[str]], unless: Mapping[str, str] | None = None
 ) -> dict[str, FunctionShare]:
-    """The share of each pattern in a profile, in one pass. Stacks overlap, so all may add up to more than everything.
+    """The share of each pattern in a profile, in one pass. Stacks overlap, so shares may add up to more than
+    everything.
 
-    A caller is the nearest function towards the root, from the match on, that is neither Go's own nor of a logging
-    library and does not match itself; where there is none, the own function that matches. A sample in which
-    `unless[name]` matches too does not count for `name`.
+    A caller is the own function nearest to the match towards the root, neither Go's nor a logging library's. A sample
+    where `unless[name]` matches does not count for `name`.
     """
     names = [*patterns]
     blocked = {names.index(name): names.index(other) for name, other in (unless or {}).items()}
@@ -123,7 +123,7 @@ def shares(
 def _callers(
     ids: Iterable[int], matched: dict[int, frozenset[int]], own: dict[int, tuple[str, frozenset[int]]]
 ) -> dict[int, str]:
-    """The patterns that match in a stack, with the own function that is nearest to the match, if there is one."""
+    """The patterns that match in a stack, each with the own function nearest to the match, if there is one."""
     found: dict[int, str] = {}
     waiting: set[int] = set()
     for number in ids:
@@ -183,8 +183,8 @@ def hint_rules() -> dict[str, list[HintRule]]:
 class Hint(NamedTuple):
     """One known cost that a rule of `hints.toml` found. `share` and those of `callers` are parts of the whole profile.
 
-    `callers` are the program's own functions nearest to what matched. `pattern` and `unless` say which samples count,
-    as `-focus` and `-ignore` take them.
+    `callers` are the program's own functions nearest to what matched; `pattern` and `unless` are for `-focus` and
+    `-ignore`.
     """
 
     code: str
@@ -204,7 +204,7 @@ class Hints(NamedTuple):
 
 
 def hints(profile: Profile, index: int) -> Hints:
-    """The hints of the sample type at `index`, the heaviest first; the profile is as `top.prepared` gives it."""
+    """The hints about the sample type at `index`, the heaviest first; the profile is as `top.prepared` gives it."""
     kind = profile.sample_types[index]
     samples, whole = profile.samples, total(profile, index)
     profiling = {
@@ -233,7 +233,7 @@ def hints(profile: Profile, index: int) -> Hints:
 
 
 def _hint(rule: HintRule, share: FunctionShare, others: int, whole: int, *, unless: str) -> Hint | None:
-    """Judged without the profiler's own samples; what is told is the share of all, as every table has it."""
+    """Judged without the profiler's own samples; the share told is that of all samples, as every table has it."""
     pattern, weight = rule.pattern.pattern, share.weight
     if rule.holder and share.callers:
         name, weight = share.callers[0]
@@ -248,7 +248,7 @@ def _hint(rule: HintRule, share: FunctionShare, others: int, whole: int, *, unle
 
 
 MANY = 100
-"""The number of goroutines in one own stack from which on a finding tells of them."""
+"""The number of goroutines with one own stack above which a finding reports them."""
 _GROWN_BY, _GROWN_SHARE = 50, 1.2
 _WAITS = (
     ("runtime.chanrecv", Text("profile-wait.channel-receive")),
@@ -270,10 +270,7 @@ _NOT_THE_PROGRAMS = ("runtime/pprof.", "net/http/pprof.", "net/http.(*conn).serv
 
 
 class GoroutineGroup(NamedTuple):
-    """Goroutines with one stack.
-
-    `wait` is what they wait for. `waits_in` is the first own function from the leaf.
-    """
+    """Goroutines with one stack: `wait` is what they wait for, `waits_in` the first own function from the leaf."""
 
     stack: tuple[str, ...]
     goroutines: int
@@ -289,7 +286,7 @@ class GroupGrowth(NamedTuple):
 
 
 def groups(profile: Profile) -> list[GoroutineGroup]:
-    """Goroutines by stack over all labels, the largest group first; the profile is as `top.prepared` gives it."""
+    """Goroutines by stack, whatever their labels, largest group first; the profile is as `top.prepared` gives it."""
     names = {
         number: tuple(line.function.name for line in location.lines) or ("?",)
         for number, location in profile.locations.items()
@@ -307,12 +304,12 @@ def groups(profile: Profile) -> list[GoroutineGroup]:
 
 
 def crowded(found: Sequence[GoroutineGroup]) -> list[GoroutineGroup]:
-    """The groups of more than `MANY` goroutines that wait in a known place; idle connections and the profiler aside."""
+    """The groups of more than `MANY` goroutines that wait in own code, except idle connections and the profiler."""
     return [group for group in found if group.goroutines > MANY and group.waits_in and not _expected(group)]
 
 
 def grown(before: Profile, after: Profile) -> list[GroupGrowth]:
-    """The groups with more goroutines in `after`, by more than 50 and a fifth; the largest growth first."""
+    """The groups of own code that `after` has more of, by over 50 goroutines and a fifth; the largest growth first."""
     counts = {group.stack: group.goroutines for group in groups(before)}
     more = [
         GroupGrowth(group, earlier)

@@ -1,8 +1,8 @@
 """The weight of a function's lines, as `list` of go tool pprof shows it, with or without the source.
 
-Without it each line has a link to the source on the web. Go writes the version into the path of every module that a
-program takes from elsewhere (`/go/pkg/mod/k8s.io/klog/v2@v2.130.1/klog.go`), but neither Go's own nor the program's:
-the user must tell these. A link to the wrong line is worse than none: there is none where a version is missing.
+Without the source each line has a link to it on the web. Go writes a module's version into its path
+(`/go/pkg/mod/k8s.io/klog/v2@v2.130.1/klog.go`), but not Go's own or the program's: the user must name these. A wrong
+link is worse than none, so there is none where a version is missing.
 """
 
 import posixpath
@@ -48,19 +48,16 @@ class FunctionLines(NamedTuple):
 
     @property
     def flat(self) -> int:
-        """The flat weight of all lines of the function."""
         return int64(sum(line.flat for line in self.lines))
 
     @property
     def cum(self) -> int:
-        """The cumulative weight of all lines of the function."""
         return int64(sum(line.cum for line in self.lines))
 
 
 def function_lines(profile: Profile, index: int, function: str) -> list[FunctionLines]:
-    """Line weights of the functions whose name the regular expression finds, by name and file; none without a file.
-
-    The profile is as `top.prepared` gives it. Raises UsageError when the expression cannot be read or finds none.
+    """Line weights of the functions whose name the regular expression finds, by name and file; none without a file. The
+    profile is as `top.prepared` gives it. Raises UsageError when the expression is invalid or finds nothing.
     """
     wanted = matcher(function, "list")
     table = node_table(profile, lines=True, inlines=True, objects=True)
@@ -93,7 +90,7 @@ def _function(nodes: list[tuple[GraphNode, int, int]]) -> FunctionLines:
 
 
 def listing(functions: Sequence[FunctionLines], total: int, unit: str, *, source: Source | None, link: Link) -> str:
-    """The listing as text. With `source` it is that of `go tool pprof -list`; else lines with weight and a link."""
+    """The listing as text: with `source` that of `go tool pprof -list`; else lines with their weight and a link."""
 
     def value(number: int) -> str:
         return label(number, unit, AUTO)
@@ -128,8 +125,7 @@ def listing(functions: Sequence[FunctionLines], total: int, unit: str, *, source
 
 
 def below(path: str, folders: str) -> str:
-    """The rest of a file's path below one of the `folders` (with `:` between them); the whole path where none is in it.
-
+    """The rest of a file's path below one of the `folders` (divided by `:`); the whole path where it is in none.
     `/build/hami/pkg/a.go` is `pkg/a.go` for `/home/me/hami` (trimPath of internal/report/source.go).
     """
     for folder in folders.split(":"):
@@ -161,7 +157,7 @@ _HOSTS = (
 
 
 class SourceLinks:
-    """Links to the source of one profile's lines. `versions` are of `go` and the program's module, which it lacks."""
+    """Links to the source of a profile's lines. `versions`: of `go` and the program's module, which paths lack."""
 
     def __init__(self, profile: Profile, versions: Mapping[str, str]) -> None:
         toolchains = (_TOOLCHAIN.fullmatch(function.filename) for function in profile.functions)
@@ -193,7 +189,7 @@ class SourceLinks:
 
 
 def read_versions(text: str) -> dict[str, str]:
-    """The versions in `github.com/Project-HAMi/HAMi@v2.9.0,go@1.25.3`, by module. Raises UsageError."""
+    """The versions in `github.com/Project-HAMi/HAMi@v2.9.0,go@1.25.3`, by module. Raises UsageError for other text."""
     found: dict[str, str] = {}
     for part in filter(None, text.split(",")):
         module, at, version = part.partition("@")

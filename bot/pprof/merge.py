@@ -1,4 +1,4 @@
-"""A profile less a base profile: -diff_base, -base and -normalize (internal/driver/fetch.go, profile/merge.go)."""
+"""Subtracts a base profile: -diff_base, -base and -normalize (internal/driver/fetch.go, profile/merge.go)."""
 
 import copy
 from collections.abc import Sequence
@@ -26,10 +26,8 @@ _PAGE = 0x1000
 
 
 def subtract(source: Profile, base: Profile, *, diff: bool, normalize: bool) -> Profile:
-    """The profile `source` less `base`. With `diff` (-diff_base) the base's samples carry BASE_LABEL and give the
-    total.
-
-    Raises UsageError when the two profiles do not measure the same.
+    """The profile `source` less `base`. With `diff` (-diff_base) the base's samples get BASE_LABEL and make the total.
+    Raises UsageError where the two profiles do not measure the same.
     """
     if normalize:
         _check_alike(source, base)
@@ -64,7 +62,6 @@ def _types(profile: Profile) -> str:
 
 
 def _scale(profile: Profile, ratios: Sequence[float]) -> None:
-    """Multiply the values of each type; samples that have become zero go."""
     if all(ratio == 1 for ratio in ratios):
         return
     kept: list[ProfileSample] = []
@@ -77,7 +74,6 @@ def _scale(profile: Profile, ratios: Sequence[float]) -> None:
 
 
 def _rounded(number: float) -> int:
-    """To the nearest whole number, halves away from zero."""
     whole = truncated(number)
     halfway = 0.5 <= abs(number - whole) < 1  # more than that where no int64 holds the number
     return whole + (number > 0) - (number < 0) if halfway else whole
@@ -124,7 +120,7 @@ class _Merger:
             self._add(profile)
 
     def merged(self, *, diff: bool) -> Profile:
-        """Time: the earlier one. Duration: of both together. Comments: of both. All else: the source's."""
+        """The sum of the profiles: the earlier time, both durations and comments; all else is the source's."""
         source, base, found = self._source, self._base, copy.copy(self._source)
         found.samples = SampleList(
             [sample._replace(values=values) for sample, values in self._samples.values() if any(values)]
@@ -154,7 +150,7 @@ class _Merger:
                         raise no_location()
                     ids[number] = self._location(profile.locations[number]).id
             stack = tuple([ids[number] for number in sample.location_ids])
-            # Labels of one key count in their order, the keys in any; those that say nothing do not.
+            # Stacks are equal whatever the order of label keys; the order within a key counts, and empty labels do not.
             said = [label for label in sample.labels if label.text or label.number or label.unit]
             key = (stack, *sorted(said, key=lambda label: (label.key, not label.text)))
             known = self._samples.get(key)

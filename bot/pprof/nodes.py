@@ -1,8 +1,8 @@
-"""The nodes of a profile: a function, or a line of one (-lines), or an unsymbolised part of a binary; and their names.
+"""A profile's nodes and their names: a node is a function, or with -lines a line of one, or an address without a name.
 
-Names are shown as pprof shows them (internal/symbolizer/symbolizer.go): what looks like C++ loses its parameters. Go's
-generics are hit too: `slices.SortFunc[main.T,func(int, int) bool]` is printed `slices.SortFunc[main.T,func bool]`.
-Mangled C++ names (`_Z…`) stay mangled: no Go program has them, but through cgo.
+Names are as pprof shows them (internal/symbolizer/symbolizer.go): what looks like C++ loses its parameters, also Go's
+generics: `slices.SortFunc[main.T,func(int, int) bool]` is printed `slices.SortFunc[main.T,func bool]`. Mangled C++
+names (`_Z…`) stay mangled, since Go programs have them only through cgo.
 """
 
 import posixpath
@@ -40,9 +40,8 @@ class Edges(NamedTuple):
 
 
 class GraphNode(NamedTuple):
-    """The identity of a row in a table: nodes with equal fields are one row.
-
-    `file` and `line` only with -lines; `object_file` and `start_line` only where there is no name, or for lists.
+    """The identity of a row in a table: nodes with equal fields are one row. `file` and `line` are set only with
+    -lines, `object_file` and `start_line` only without a name, or for lists.
     """
 
     name: str
@@ -63,21 +62,20 @@ class GraphNode(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Characters that `str` of the node takes, or somewhat more."""
+        """About how many characters the node's `str` takes."""
         return len(self.name) + len(self.file) + len(self.object_file)
 
 
 class NodeTable(NamedTuple):
-    """The nodes by number, and by location the node numbers of its lines, innermost first; at least one each."""
+    """The nodes by number; and the node numbers of each location's lines, innermost first, at least one each."""
 
     nodes: list[GraphNode]
     by_location: dict[int, tuple[int, ...]]
 
 
 def node_table(profile: Profile, *, lines: bool, inlines: bool, objects: bool = False) -> NodeTable:
-    """The profile's nodes at the wanted granularity. Without `inlines` a location counts for its outermost function.
-
-    With `objects` (and `lines`) functions of one name in several binaries, or with several beginnings, stay apart.
+    """The profile's nodes, by function or by line. Without `inlines` a location counts for its outermost function. With
+    `objects` (and `lines`) functions of one name in several binaries, or with several beginnings, stay apart.
     """
     numbers: dict[GraphNode | str, int] = {}
     files: dict[str, str] = {}
@@ -98,7 +96,6 @@ def node_table(profile: Profile, *, lines: bool, inlines: bool, objects: bool = 
 
 
 def _node(location: Location, place: SourceLine, files: dict[str, str], *, objects: bool) -> GraphNode:
-    """`files` are the cleaned paths so far: one text for all the lines of a file."""
     function = place.function
     file = files.get(function.filename)
     if file is None:
@@ -137,7 +134,7 @@ def no_location() -> SourceError:
 
 
 def simplify(functions: Iterable[Function]) -> None:
-    """Replaces names of functions that are the binary's own by the names that pprof shows."""
+    """Replaces the binary's own function names by the names that pprof shows."""
     shown: dict[str, str] = {}  # many functions may share one long name: it stays one text
     for function in functions:
         name = function.system_name
@@ -157,7 +154,7 @@ def simplified(name: str) -> str:
 
 
 def _without(name: str, opening: str, closing: str) -> str:
-    """The name without what stands in balanced brackets. From a closing one too many on it is left as it is."""
+    """The name without what stands in balanced brackets; unchanged from a surplus closing bracket on."""
     kept: list[str] = []
     depth = start = 0
     for position, sign in enumerate(name):

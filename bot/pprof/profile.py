@@ -1,6 +1,5 @@
-"""A profile in memory, in pprof's own words, with ids as the file has them.
-
-Without dataclasses: their import (with `inspect`) takes a tenth of the time that a small table takes.
+"""A profile in memory, in pprof's words and with the file's ids. Without dataclasses: their import (with `inspect`)
+takes a tenth of the time that a small table takes.
 """
 
 import copy
@@ -40,8 +39,6 @@ class Function:
 
 
 class SourceLine(NamedTuple):
-    """A place in a function: its line and column."""
-
     function: Function
     line: int
     column: int
@@ -86,13 +83,11 @@ class ProfileSample(NamedTuple):
 
 
 class Samples(Protocol):
-    """The samples of a profile; they can be read any number of times. Their length hint is not below their number."""
+    """The samples of a profile, which can be read any number of times. Their length hint is not below their number."""
 
     def __length_hint__(self) -> int: ...
 
-    def __iter__(self) -> Iterator[ProfileSample]:
-        """Gives every sample with its labels."""
-        ...
+    def __iter__(self) -> Iterator[ProfileSample]: ...
 
     def stacks(self, index: int) -> Iterable[tuple[Sequence[int], int]]:
         """Gives the location ids and the value at `index` of every sample, for callers that need no labels."""
@@ -100,8 +95,6 @@ class Samples(Protocol):
 
 
 class SampleList:
-    """Samples that are held in a list."""
-
     def __init__(self, samples: Sequence[ProfileSample]) -> None:
         self._samples = samples
 
@@ -136,8 +129,6 @@ class Rewritten:
 
 
 class Chosen:
-    """Samples of a profile, only those that `keep` accepts."""
-
     def __init__(self, samples: Samples, keep: Callable[[ProfileSample], bool]) -> None:
         self._samples, self._keep = samples, keep
 
@@ -159,7 +150,6 @@ class _Fields:
 
 class Profile(_Fields):
     """A profile as its file has it. `locations` is by id; reading a sample with another id raises SourceError.
-
     `may_hold_base`: whether any sample may carry BASE_LABEL.
     """
 
@@ -231,10 +221,11 @@ def sample_index(profile: Profile, wanted: str) -> int:
 
 
 def shown_type(profile: Profile) -> str:
-    """The sample type for an answer when none is named; empty for pprof's default.
+    """The sample type for an answer when none is named: for a heap over a time the bytes allocated, else pprof's
+    default (empty).
 
-    For a heap over a time it is the bytes allocated: Go's difference of two heaps names no default (net/http/pprof,
-    `deltaProfile`), and the last type, the memory in use, is negative where memory was freed.
+    Go names no default for a difference of heaps (net/http/pprof, `deltaProfile`), and the last type is negative where
+    memory was freed.
     """
     is_difference = profile.duration_nanos > 0 and not profile.default_sample_type
     allocates = any(value_type.type == ALLOCATED for value_type in profile.sample_types)

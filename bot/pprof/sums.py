@@ -1,7 +1,4 @@
-"""Sums over all stacks of a profile, which take nearly all of the time: in plain Python, for small profiles.
-
-`sums_numpy` has the sums for large ones.
-"""
+"""Sums over all stacks of a profile, which take nearly all of the time: in plain Python, for profiles below `LARGE`."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -16,7 +13,7 @@ if TYPE_CHECKING:
     from bot.pprof.sums_numpy import VectorSums
 
 LARGE = 2_000
-"""The number of samples from which on importing numpy pays."""
+"""The number of samples from which on `sums_numpy` is worth the import of numpy."""
 
 
 def sums_of(profile: Profile, index: int, table: NodeTable) -> "PlainSums | VectorSums":
@@ -50,9 +47,8 @@ class PlainSums:
         return NodeWeights([int64(value) for value in flat], [int64(value) for value in cum])
 
     def edges(self, frames: Mapping[int, tuple[Frame, ...]], callees: set[int]) -> Edges:
-        """The calls of `callees` between the frames of each location, innermost first; locations without frames are
-        skipped. A call counts once per sample; where a stack repeats it, the one nearest to the root says if it is
-        inlined.
+        """The calls of `callees` between the frames of each location, innermost first, each once per sample. Locations
+        without frames are skipped. Of repeated calls the one nearest to the root says if it is inlined.
         """
         found = Edges({}, {})
         for ids, value in self._stacks():

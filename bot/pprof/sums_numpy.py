@@ -1,6 +1,5 @@
-"""Sums over all stacks with numpy: three times as fast as `sums`, for profiles that are worth its import.
-
-Results equal those of `sums` to the last bit: everything is int64, which wraps around as Go's does.
+"""Sums over all stacks with numpy: three times as fast as `sums`, with results equal to the last bit. Everything is
+int64, which wraps around as Go's does.
 """
 
 import os
@@ -22,10 +21,7 @@ _Array = Any  # numpy's own types say more than a reader needs
 
 
 class VectorSums:
-    """Sums over stacks with arrays. The stacks are read once and kept as positions of locations, four bytes a frame.
-    Call `edges` after `weigh`, which notes the stacks that hold a node more than once: only in those are calls
-    compared.
-    """
+    """Sums over stacks with arrays, four bytes a frame. Call `edges` after `weigh`, which notes recursive stacks."""
 
     def __init__(self, stacks: Stacks, table: NodeTable) -> None:
         self._table = table
@@ -109,13 +105,12 @@ class _Codes(NamedTuple):
 
 
 class _Tally:
-    """Weights of calls, and whether any of each was not inlined; calls are numbers."""
+    """Weights of calls, which are numbers, and whether any of each was not inlined."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[_Array, _Array, _Array]] = []
 
     def add(self, calls: _Array, values: _Array, inlined: _Array) -> None:
-        """Once more the calls, which may be among them several times."""
         kinds, which = np.unique(calls, return_inverse=True)
         sums, outright = np.zeros(len(kinds), np.int64), np.zeros(len(kinds), bool)
         np.add.at(sums, which, values)

@@ -52,7 +52,7 @@ class TopRow(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """The text of `profile top`, by its parts. `duration` is empty where it is not known."""
+    """The text of `profile top` in parts. `duration` is empty where it is not known."""
 
     header: tuple[str, ...]
     duration: str
@@ -69,15 +69,14 @@ class Listing(NamedTuple):
 
 
 def top(source: Profile, base: Profile | None = None, *, diff: bool = False, options: Options = _DEFAULT) -> str:
-    """The whole text of `profile top`. With `base`, of the difference to it: `-base`, or `-diff_base` with `diff`.
-
+    """The whole text of `profile top`. With `base` it is of the difference: `-base`, or `-diff_base` with `diff`.
     Changes the profiles given. Raises SourceError for a damaged profile, UsageError for options that do not fit it.
     """
     return str(listing(prepared(source, base, diff=diff, normalize=options.normalize), options))
 
 
 def listing(profile: Profile, options: Options = _DEFAULT) -> Listing:
-    """The text of `profile top` for a prepared profile, by its parts. Changes the profile."""
+    """The text of `profile top` for a prepared profile, in parts. Changes the profile."""
     index = sample_index(profile, options.sample_index)
     if options.relative_percentages:
         filters.apply(profile, options.filters)

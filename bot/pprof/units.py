@@ -6,13 +6,11 @@ from bot.pprof.profile import int64, magnitude, truncated
 
 _SMALLEST = -(1 << 63)
 AUTO = "minimum"
-"""The unit that fits the value, by pprof's own word for it."""
+"""pprof's word for the unit that fits the value."""
 _UNINTERESTING = ("count", "sample", "unit", "minimum", "auto")
 
 
 class _Unit(NamedTuple):
-    """A unit; those of one kind can be compared."""
-
     kind: str
     name: str
     factor: float
@@ -35,7 +33,7 @@ _KNOWN = {
     for alias in aliases
 }
 _SMALL = {"size": _KNOWN["b"], "time": _KNOWN["s"]}
-"""By kind, the unit of values that are below all units."""
+"""The unit of values below all units, by kind."""
 
 
 def scale(value: int, unit: str, wanted: str) -> tuple[float, str]:
@@ -56,7 +54,6 @@ def scale(value: int, unit: str, wanted: str) -> tuple[float, str]:
 
 
 def same_family(unit: str, other: str) -> bool:
-    """Whether values of the two units can be compared."""
     known, known_other = _known(unit), _known(other)
     return unit == other or (known is not None and known_other is not None and known.kind == known_other.kind)
 
@@ -84,7 +81,7 @@ def percentage(value: int, total: int) -> str:
 
 
 def fraction_of(total: int, fraction: float) -> int:
-    """The given fraction of a total, as a cutoff: cut to a whole number, without sign."""
+    """The fraction of a total as a cutoff: a whole number without sign."""
     return magnitude(truncated(float(total) * fraction))
 
 

@@ -1,7 +1,7 @@
-"""Charts of bars: the latency of scheduling by stage, and the use and the requests of each pool.
+"""Draws bar charts as PNG: the latency of scheduling by stage, and the use and the requests of each pool.
 
-A fill's meaning is clear without colour: solid is the first amount, striped the second, an empty frame the whole. The
-same report gives the same bytes.
+A fill is clear without colour: solid is the first amount, striped the second, an empty frame the whole. The same report
+gives the same bytes.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class Chart(NamedTuple):
 
 
 class _Bar(NamedTuple):
-    """A line: its label, what is filled solid, what is striped beyond that, and the whole; `note` stands after it."""
+    """A bar: its label, what is filled solid, what is striped beyond that, and the whole; `note` stands after it."""
 
     label: str
     solid: float
@@ -43,7 +43,6 @@ class _Bar(NamedTuple):
 
 
 def charts(report: Report, say: Texts) -> list[Chart]:
-    """The charts of all rows in the report that can be drawn."""
     pools = report.typed(PoolRow)
     latency = [
         _Bar(visible(row.stage), row.median_s, row.p95_s, row.max_s or 0, f"{row.median_s:g} / {row.p95_s:g} s")
@@ -73,7 +72,7 @@ def _chart(say: Texts, name: str, title: Text, legend: Text, bars: Sequence[_Bar
     canvas = Canvas((_WIDTH, _HEAD + len(shown) * _ROW + _FOOT), say)
     canvas.write((_MARGIN, 18), title, size=_TITLE, room=_WIDTH - 2 * _MARGIN)
     canvas.write((_MARGIN, 52), legend, size=_SMALL, ink=FAINT, room=_WIDTH - 2 * _MARGIN)
-    # The highest of all takes the whole room.
+    # The longest bar takes the whole width.
     highest = max(max(bar.solid, bar.striped, bar.whole) for bar in shown) or 1
     for number, bar in enumerate(shown):
         _draw(canvas, bar, (_WIDTH - 2 * _MARGIN - _LABEL - _NOTE) / highest, _HEAD + number * _ROW)

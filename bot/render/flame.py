@@ -1,9 +1,8 @@
-"""A profile as a flame graph: frames laid out, and drawn as a page or a picture.
+"""Draws a profile as a flame graph, root on top: an HTML page, or a PNG that is sharp at Slack's preview size.
 
-The root is on top. Siblings are sorted by name, so that pictures of two profiles can be laid side by side. Frames too
-narrow to see are left out, and their number is shown. The page is self-contained: zoom by click, search, no connection
-to anywhere; every name comes from a foreign process, so all text is escaped and the page allows no script but its own.
-The picture is a PNG that is sharp at Slack's preview size. The same profile gives the same bytes.
+Siblings are sorted by name, so that two profiles can be laid side by side. Frames too narrow to see are left out and
+counted. The page is self-contained. Every name comes from a foreign process: all text is escaped, and the page allows
+no script but its own. The same profile gives the same bytes.
 """
 
 import base64
@@ -17,7 +16,7 @@ from bot.render.words import visible
 from bot.texts import Text, Texts, together
 
 NARROWEST = 0.0015
-"""A frame below this part of the whole width is left out."""
+"""The least part of the whole width that a frame must have to be drawn."""
 DEEPEST = 40
 
 Colour = tuple[int, int, int]
@@ -33,8 +32,8 @@ COLOURS: dict[str, Colour] = {
     "other std": (182, 211, 247),
     OWN: (65, 140, 239),
 }
-"""The colours of frames, by the group of their function: Go's own packages, and the rest. Any two are at least 15 apart
-in CIELAB, also for colour-blind people (red, green or blue), and dark text is legible on all."""
+"""The colours of frames, by the group of their function. Any two are at least 15 apart in CIELAB, also for colour-blind
+people, and dark text is legible on all."""
 ROOT: Colour = (255, 255, 255)
 """The colour of the root frame, which belongs to no group."""
 
@@ -77,7 +76,7 @@ class Flame(NamedTuple):
 
 
 def lay_out(samples: Iterable[StackSample]) -> Flame:
-    """The frames of these stacks, row by row. Callees of frames too narrow to see are not laid out, to save memory."""
+    """The frames of these stacks, row by row. To save memory, callees of frames too narrow to see are not laid out."""
     live = [(stack[:DEEPEST], value, 0) for stack, value in samples if value > 0]
     total = float(sum(value for _, value, _ in live))
     if not total:
@@ -121,7 +120,6 @@ def group_of(name: str) -> str:
 
 
 def colour_of(box: Box) -> Colour:
-    """The colour in which the frame is drawn."""
     return COLOURS[group_of(box.name)] if box.row else ROOT
 
 
@@ -133,7 +131,7 @@ def package_of(name: str) -> str:
 
 
 def short(name: str) -> str:
-    """The function's name with the last element of its package's path: `klog/v2.(*loggingT).output`."""
+    """The function's name with only the last element of its package's path: `klog/v2.(*loggingT).output`."""
     package = package_of(name)
     parts = package.split("/")
     versioned = len(parts) > 1 and parts[-1][:1] == "v" and parts[-1][1:].isdigit()
@@ -243,7 +241,7 @@ _WIDTH = 1600
 _MARGIN, _HEAD, _FOOT, _ROW, _GAP = 24, 84, 52, 26, 1
 _TITLE, _TEXT, _FRAME = 26, 16, 15
 _LEAST_ROOM = 26
-"""The width in pixels below which no text is legible in a frame."""
+"""The width in pixels below which a frame has no text, because it would not be legible."""
 _INK: Ink = (24, 24, 24)
 _GROUPS = {
     OWN: Text("flame-group.own code"),
@@ -280,7 +278,7 @@ def flame_picture(flame: Flame, title: str, subtitle: str, say: Texts) -> bytes:
 
 
 def flame_alt_text(flame: Flame, title: str) -> Text:
-    """A flame graph's picture in words: the largest functions of the own code, by their cumulative weight."""
+    """A flame graph's picture in words: the largest functions of own code, by their cumulative weight."""
     by_name: dict[str, float] = {}
     for box in flame.boxes:
         if box.row and group_of(box.name) == OWN:

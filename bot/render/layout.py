@@ -1,4 +1,4 @@
-"""Layout of text and columns in terminal cells: lines break where a word ends, wide columns shrink first."""
+"""Lays out text and columns in terminal cells: lines break where a word ends, wide columns shrink first."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -49,7 +49,7 @@ def parted(rows: Sequence[Sequence[str]], room: int) -> list[tuple[list[list[str
 
 
 def _shortened(cell: str, longest: int) -> str:
-    """The cell with an ellipsis in the middle of each longer word; at the first of the limits none is cut."""
+    """The cell with an ellipsis in the middle of each word above `longest`; the first of `_LONGEST_NAMES` cuts none."""
     if longest == _LONGEST_NAMES[0] or len(cell) <= longest:
         return cell
     half = longest // 2
@@ -93,11 +93,8 @@ def row_lines(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) 
 
 
 def wrap(text: str, room: int, later: int | None = None) -> list[str]:
-    """Visible text as one or more lines: the first of at most `room` cells, further ones of at most `later` (or
-    `room`).
-
-    Lines break at spaces and between wide characters; inside a word only where it alone is longer than a line. A line
-    has room for one wide character at least.
+    """Visible text as lines: the first of at most `room` cells, further ones of at most `later` (or `room`). Lines
+    break at spaces and between wide characters, and inside a word only if it is longer than a line.
     """
     later = later or room
     lines, line = list[str](), ""

@@ -1,7 +1,7 @@
-"""A report for pasting into an issue: GitHub's Markdown that reads well as plain text too.
+"""Writes a report in GitHub's Markdown to paste into an issue; it reads well as plain text too.
 
-Backslashes do not stop what GitHub finds in the finished page (mentions, issue numbers, bare links), code does: each
-word of a text that could mean something to a reader of Markdown is written as code, the others as they are.
+Backslashes do not stop what GitHub finds in the finished page (mentions, issue numbers, bare links), but code does:
+each word that could mean something to Markdown is written as code.
 """
 
 import re
@@ -45,8 +45,6 @@ def markdown(report: Report, say: Texts) -> str:
 
 
 class _MarkdownPage(NamedTuple):
-    """Makes Markdown of texts in the language of `say`."""
-
     say: Texts
 
     def sections(self, report: Report) -> list[Sequence[str]]:
@@ -67,7 +65,7 @@ class _MarkdownPage(NamedTuple):
         return [[f"### {self._inert(title)}"], lines] if lines else []
 
     def _findings(self, findings: Sequence[Finding]) -> Iterator[str]:
-        """Each claim with what it rests on; what several rest on is quoted once."""
+        """Each claim with its evidence; evidence of several claims is quoted once."""
         quoted = set[Evidence]()
         for finding in findings:
             words = self.say.words(together(SEVERITIES[finding.severity], CONFIDENCES[finding.confidence], by=", "))
@@ -125,13 +123,13 @@ def _inert(text: str) -> str:
 
 
 def _word(text: str) -> str:
-    """The word as code, but for what ends the sentence or its part."""
+    """The word as code, without the punctuation that ends it."""
     bare = text.rstrip(".,;") or text
     return _code(bare) + text[len(bare) :]
 
 
 def _cell(text: str) -> str:
-    """The text of a cell, where a bar divides cells even in code; readers differ on how to escape it there."""
+    """The text of a cell, with a bar as `&#124;`: a bar divides cells even in code."""
     return "&#124;".join(map(_inert, text.split("|")))
 
 

@@ -1,7 +1,7 @@
-"""An overview for people: of each table the rows and columns that matter, ages, and UUIDs as far as unique.
+"""An overview for people: of each table the rows and columns that matter, with ages, and UUIDs as far as unique.
 
-A terminal also gets the GPUs as bars of text, which `picture` draws. A node is a line with one character per GPU; where
-there is only one node, a GPU is a line with a long bar. A character's meaning is clear without colour.
+A terminal also gets the GPUs as bars of text (`picture` draws them): a node is a line with one character per GPU; of a
+single node each GPU is a line with a long bar.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,10 +17,10 @@ from bot.texts import Prose, Text, Texts, listed, some_names, together
 
 _STEPS_SHOWN = 3
 _OF_ADVICE: tuple[Proof, ...] = ("usage", "profile", "profiles")
-"""The kinds of proof of findings that are advice: each of their actions stands by itself."""
+"""Kinds of evidence of findings that are advice: each of their actions is worth doing by itself."""
 _NAMES_SHOWN = 2
 _SHORTEST = 12
-"""The least characters of a UUID that are shown: `GPU-` and eight more."""
+"""The fewest characters of a UUID that are shown: `GPU-` and eight more."""
 MOST_LINES = 60
 _LEVELS = "▁▂▃▄▅▆▇█"
 _GIVEN, _ROOM, _BARRED, _DOTTED = "█", "·", "x", "?"
@@ -29,9 +29,8 @@ _LONG = 16
 
 
 class BriefTable(NamedTuple):
-    """A table of an overview. `shown` is `whole` for people; `left_out` rows are in `whole` alone.
-
-    The first `together` columns are never dropped. A chat shows a `listed` table as a list.
+    """One table of an overview: `shown` is for people, `whole` has `left_out` rows more. The first `together` columns
+    are never dropped. A chat shows a `listed` table as a list.
     """
 
     shown: Table
@@ -42,7 +41,7 @@ class BriefTable(NamedTuple):
 
 
 class Brief(NamedTuple):
-    """An overview: the answer at a glance. `findings` are those that no table shows, without the verdict's."""
+    """An overview of a report. `findings` are those that no table shows, without the verdict's."""
 
     tables: list[BriefTable]
     findings: list[Finding]
@@ -84,9 +83,8 @@ def next_steps(report: Report) -> list[NextAction]:
 
 
 def steps_shown(report: Report) -> list[NextAction]:
-    """Next actions at a glance: up to three of the cause, then one of each other finding while there is room.
-
-    Where several nodes have problems each gets one. A report that is all advice is shown whole.
+    """Next actions at a glance: up to three of the cause, then one of each other finding while there is room. Where
+    several nodes have problems each gets one. A report that is all advice is shown whole.
     """
     first = about(report.findings[0].code) if report.findings else None
     if first is None or first.proof in _OF_ADVICE or report.findings[0].code == "own-finding":
@@ -165,7 +163,7 @@ GpusByNode = Mapping[str, Sequence[GpuRow]]
 
 
 def gpus_by_node(report: Report) -> GpusByNode:
-    """The report's GPUs in its order, by their node's name as it is shown."""
+    """The report's GPUs in its order, by the name of their node as shown."""
     found: dict[str, list[GpuRow]] = {}
     for gpu in report.typed(GpuRow):
         found.setdefault(visible(gpu.node), []).append(gpu)
@@ -201,7 +199,7 @@ def bars(by_node: GpusByNode, most: int = MOST_LINES, of: int | None = None) -> 
 
 
 def _bar(gpu: GpuRow, wide: int = 1) -> str:
-    """So many characters. That some is given shows however little it is, and so does that some is not."""
+    """A bar of `wide` characters. It shows that some is given, or free, however little that is."""
     if not gpu.is_known:
         return _DOTTED * wide
     given, total = gpu.given

@@ -1,7 +1,7 @@
-"""The GPUs of a report as a picture: a bar per GPU, filled as far as its memory is given.
+"""Draws the GPUs of a report: a bar per GPU, filled as far as its memory is given.
 
-A fill's meaning is clear without colour: solid is given, blank is free, hatched is free and out of reach, dotted is not
-known. The same report gives the same bytes.
+A fill is clear without colour: solid is given, blank is free, hatched is free but out of reach, dotted is unknown. The
+same report gives the same bytes.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ _Box = tuple[int, int, int, int]
 
 
 class _Row(NamedTuple):
-    """A line of bars: a node, or one card where there is only one node. `note` is written below, `says` after them."""
+    """A line of bars: a node, or one GPU where there is only one node. `note` is written below, `says` after them."""
 
     label: str
     note: str
@@ -51,7 +51,7 @@ class _Row(NamedTuple):
 
 
 class _Layout(msgspec.Struct, frozen=True):
-    """Pixels: the picture's width, the height of a row and of its bars, the font's; room for labels and for sums."""
+    """In pixels: the width of the picture, the height of a row, its bars and the font, the room for labels and sums."""
 
     width: int
     columns: int
@@ -67,14 +67,13 @@ _LAYOUTS = (
     (40, _Layout(1200, 1, 40, 28, font=16, label=210, says=125)),
     (130, _Layout(1600, 2, 27, 20, font=15, label=180, says=115)),
 )
-"""Layouts, each for at most so many rows; more rows get `_DENSEST`."""
+"""By the most rows that each fits: the layout; more rows get `_DENSEST`."""
 _DENSEST = _Layout(1600, 3, 17, 13, font=12, label=130, says=90)
 
 
 def picture(report: Report, say: Texts) -> bytes | None:
-    """The report's GPUs as PNG, at most 1600 x 2000 pixels; None for a report without GPUs.
-
-    Many nodes are sorted by their free memory; the picture says how many are left out.
+    """The report's GPUs as PNG, at most 1600 x 2000 pixels; None without GPUs. Of many nodes those with the most free
+    memory are shown, and the number of the others.
     """
     by_node = gpus_by_node(report)
     if not by_node:
@@ -110,7 +109,7 @@ def picture(report: Report, say: Texts) -> bytes | None:
 
 
 def _rows(by_node: GpusByNode) -> list[_Row]:
-    """A row per node; per card where there is only one node, for then its holders can be told too."""
+    """A row per node; per GPU where there is only one node, so that the pods that hold it can be told too."""
     if len(by_node) == 1:
         return [
             _Row(
@@ -146,7 +145,7 @@ def _sum(bars: Sequence[GpuRow]) -> Text:
 
 
 def amount(mib: int | None) -> str:
-    """`13.5 GiB`; MiB below one, whole ones from a thousand on; `?` where it is not known."""
+    """`13.5 GiB`; in MiB below 1 GiB, without a fraction from 1,000 on; `?` where it is not known."""
     if mib is None:
         return "?"
     if mib < _MIB_PER_GIB:
@@ -194,7 +193,7 @@ def _draw_row(canvas: Canvas, row: _Row, layout: _Layout, at: tuple[int, int], *
 def _draw_bar(canvas: Canvas, bar: GpuRow, box: _Box, size: int) -> None:
     image, (left, top, right, bottom) = canvas.image, box
     edge, (given, total) = left, bar.given
-    # That some is given shows at any scale, and so does that some is not.
+    # Some given, and some free, memory shows at any scale.
     if given > 0 and total and bar.state != UNREGISTERED:
         edge = right if given >= total else min(max(left + (right - left) * given // total, left + 2), right - 2)
     if edge < right:
@@ -240,7 +239,7 @@ def _draw_foot(canvas: Canvas, left_out: int) -> None:
 
 @lru_cache(maxsize=1)
 def _hatch() -> Image.Image:
-    """Free memory that no pod can get."""
+    """A pattern for free memory that no pod can get."""
     image = Image.new("RGB", _STRIP, PAPER)
     draw = ImageDraw.Draw(image)
     for x in range(-_STRIP[1], _STRIP[0], 7):
@@ -250,7 +249,7 @@ def _hatch() -> Image.Image:
 
 @lru_cache(maxsize=1)
 def _dots() -> Image.Image:
-    """What is not known."""
+    """A pattern for what is not known."""
     image = Image.new("RGB", _STRIP, PAPER)
     draw = ImageDraw.Draw(image)
     for y in range(2, _STRIP[1], 5):

@@ -1,6 +1,5 @@
-"""Text in pictures, in the font that comes with Pillow, so that a picture is the same wherever it is made.
-
-Every character is drawn once and then copied: text would else take most of the time of a picture of a thousand GPUs.
+"""Writes text in pictures, in the font that comes with Pillow, so that pictures are the same wherever they are made.
+Every character is drawn once and then copied, else text would take most of the time of a large picture.
 """
 
 import io
@@ -33,7 +32,7 @@ class Canvas:
         self._say = say
 
     def write(self, at: tuple[int, int], prose: Prose, *, size: int, ink: Ink = INK, room: int | None = None) -> int:
-        """Writes the prose, cut to `room` pixels, from its top left corner at the place. Returns the x of its end."""
+        """Writes the prose at the place (its top left corner), cut to `room` pixels. Returns the x of its end."""
         x, y = at
         words = self._say.words(prose)
         for letter in words if room is None else fitted(words, size, room):
@@ -44,7 +43,6 @@ class Canvas:
         return x
 
     def wide(self, prose: Prose, size: int) -> int:
-        """The pixels that the prose takes from left to right."""
         return wide(self._say.words(prose), size)
 
     def png(self, colours: Image.Image | int | None = None, compress_level: int = 6) -> bytes:
@@ -60,7 +58,7 @@ class Canvas:
 
 
 def wide(text: str, size: int) -> int:
-    """The pixels that the text takes from left to right."""
+    """The width of the text in pixels."""
     return sum(_letter(letter, size)[1] for letter in text)
 
 
@@ -79,7 +77,7 @@ def fitted(text: str, size: int, room: int) -> str:
 
 @lru_cache(maxsize=4096)
 def _letter(character: str, size: int) -> tuple[Image.Image | None, int]:
-    """The character's mask, None where there is nothing to see, and how far the next one is from it."""
+    """The character's mask (None for a blank one), and how far the next character is from it."""
     font = _han(size) if character >= _FIRST_HAN else _font(size)
     # The font's basic layout has whole steps and no kerning: letter by letter is how it writes a line too.
     step = round(font.getlength(character))

@@ -1,9 +1,8 @@
-"""A report for a person in a shell at night: the verdict, what to do, its evidence; then the rest, gaps last.
+"""Shows a report in a shell: the verdict, what to do, its evidence; then the rest, gaps last.
 
-At a glance it is a page of `_TALLEST` lines; whole it is everything that the report holds. One layout serves both
-modes, colour only paints it. Any text of a report may come from an event, a log line or an annotation, so every text
-becomes `visible` on its way to a line. Quotes stand behind a bar and commands never do: a quote that looks like a
-command cannot be taken for one.
+At a glance it is a page of `_TALLEST` lines; whole it is all that the report holds. Colour only paints the same layout.
+Any text may come from an event, a log line or an annotation, so all text becomes `visible` on its way to a line. Quotes
+stand behind a bar and commands never do, so no quote can be taken for a command.
 """
 
 from collections import defaultdict
@@ -55,7 +54,7 @@ _SEVERITY_STYLES: dict[Severity, str] = {"info": "1;32", "warning": "1;33", "cri
 
 
 class _Line(NamedTuple):
-    """One line of output: fixed words of ours, then text; the styles are SGR parameters."""
+    """One line of output: the bot's own words, then text; the styles are parameters of ANSI's SGR."""
 
     lead: str = ""
     text: str = ""
@@ -64,17 +63,15 @@ class _Line(NamedTuple):
 
 
 _ROOMS = ((3, 2, 3, 3), (3, 2, 2, 3), (3, 2, 1, 2), (2, 2, 1, 2), (2, 1, 1, 1), (1, 1, 1, 1))
-"""How much of a diagnosis is shown: steps, quotes, lines of each quote, other findings. The first that fits on a page
-is taken.
-"""
+"""How much of a diagnosis is shown: steps, quotes, lines of a quote, other findings. The first that fits is taken."""
 
 
 def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool, whole: bool = True) -> str:
-    """The report as lines of at most `width` cells (40 at least), commands excepted: they are never broken.
+    """The report as lines of at most `width` cells (40 at least); commands are never broken, and only tables exceed
+    120.
 
-    Only tables use more than 120. Without `whole`, a diagnosis is what a person acts on: two quotes, the next actions,
-    one line for each other finding. Without colour the text has no escape sequence, whatever the report holds; with
-    colour only our own.
+    Without `whole`, a diagnosis has what a person acts on: two quotes, next actions, a line for each other finding.
+    With `colour` the only escape sequences are our own, whatever the report holds.
     """
     wide = max(width, _NARROWEST)
     page = _TerminalPage(say, min(wide, _WIDEST_PROSE), wide, report.taken_at)
@@ -94,15 +91,12 @@ def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool, whole
 
 
 class _TerminalPage(NamedTuple):
-    """Makes lines of texts: prose is at most `width` cells wide, tables `wide`."""
-
     say: Texts
     width: int
     wide: int
     taken_at: str
 
     def whole(self, report: Report) -> list[list[_Line]]:
-        """All that the report holds."""
         cause, *others = report.findings or (None,)
         return [
             self._head(report, cause),
@@ -184,7 +178,7 @@ class _TerminalPage(NamedTuple):
         return lines
 
     def _verdict(self, report: Report, cause: Finding | None, *, whole: bool = True) -> list[_Line]:
-        """The verdict, and below it, `whole`, what the cause claims where that is another thing."""
+        """The verdict, and with `whole` the cause's claim below it, where that is another sentence."""
         severity = report.verdict_severity
         lead = self._severity(severity)
         verdict = report.told_by.claim if report.told_by else report.verdict
@@ -194,7 +188,6 @@ class _TerminalPage(NamedTuple):
         return lines
 
     def _also(self, findings: Sequence[Finding], most: int) -> list[_Line]:
-        """A line for each, the worst first."""
         findings = sorted(findings, key=lambda finding: -RANKS.index(finding.severity))
         lines = self._title(Text("render.also")) if findings else []
         for finding in findings[:most]:
@@ -206,7 +199,6 @@ class _TerminalPage(NamedTuple):
         return [_Line("  ", self.say.words(text), style=_LABEL)] if count > 0 else []
 
     def _cut(self, lines: list[_Line], most: int) -> list[_Line]:
-        """The first lines; an ellipsis stands for what is left out."""
         if len(lines) <= most:
             return lines
         *kept, last = lines[:most]
@@ -216,7 +208,7 @@ class _TerminalPage(NamedTuple):
         return [*kept, last._replace(text=text.rstrip(" ,;:") + "…")]
 
     def _evidence(self, evidence: Sequence[Evidence], most: int | None = None) -> list[_Line]:
-        """Each quote with its place: in at most so many lines, else whole and with the command that shows it again."""
+        """Each quote with its place: in at most `most` lines, or whole and with the command that shows it again."""
         lines = self._title(Text("render.evidence")) if evidence else []
         for number, proof in enumerate(evidence):
             place = together(where(proof), moment(proof.at, self.taken_at) if proof.at else "", by=", ")
@@ -245,7 +237,7 @@ class _TerminalPage(NamedTuple):
         return self.say.words(SEVERITIES[severity]).upper() + "  "
 
     def _problems(self, findings: Sequence[Finding], *, loud: bool) -> list[_Line]:
-        """A line for each; `loud` ones stand below the verdict, as bad as they are."""
+        """A line for each finding; `loud` ones stand below the verdict, in the colour of their severity."""
         lines = self._title(Text("render.problems")) if findings and not loud else []
         more = len(findings) - _PROBLEMS_SHOWN
         for finding in findings[:_PROBLEMS_SHOWN]:
@@ -254,7 +246,6 @@ class _TerminalPage(NamedTuple):
         return [*lines, *self._more(more, Text("render.more-findings", count=more))]
 
     def _others(self, others: Sequence[Finding | None], title: Text, *, background: bool) -> list[_Line]:
-        """Each claim with its notes, and its actions below."""
         findings = [finding for finding in others if finding and (finding.severity == "info") == background]
         lines = self._title(title) if findings else []
         leads = self._leads([SEVERITIES[finding.severity] for finding in findings])
@@ -273,13 +264,12 @@ class _TerminalPage(NamedTuple):
         ]
 
     def _not_read(self, gaps: Sequence[Gap]) -> list[_Line]:
-        """One line that names what could not be read."""
         sources = list(dict.fromkeys(self.say.name(gap.source, "sources") for gap in gaps))
         unread = Text("render.not-read", names=some_names(sources, _PROBLEMS_SHOWN))
         return self._cut(self._prose(unread, "  ", style=_LABEL), 1) if sources else []
 
     def _gaps(self, gaps: Sequence[Gap]) -> list[_Line]:
-        """Several of one kind, as logs, stand together with the first one's reason."""
+        """Gaps of one kind, such as logs, stand together with the first one's reason."""
         lines = self._title(Text("render.gaps")) if gaps else []
         alike: dict[tuple[str, str], list[Gap]] = defaultdict(list)
         for gap in gaps:
@@ -294,7 +284,7 @@ class _TerminalPage(NamedTuple):
         return lines
 
     def _bars(self, by_node: GpusByNode, most: int = _ROWS_SHOWN, of: int | None = None) -> list[_Line]:
-        """The cards as bars, where they are the answer: at most so many."""
+        """The GPUs as bars, in at most `most` lines, where they are the answer."""
         found = bars(by_node, most, of)
         if found is None:
             return []
@@ -308,10 +298,10 @@ class _TerminalPage(NamedTuple):
     # --------------------------------------------------------------------------------------------------- tables
 
     def _table(self, table: Table, fewest: int | None = None) -> list[_Line]:
-        """Aligned columns whose cells wrap; what is empty, a whole column, is left out.
+        """Aligned columns whose cells wrap; empty columns are left out.
 
-        Where they do not fit side by side, columns go, from the last on to the `fewest`, then names are shortened in
-        the middle, then more columns go. What went is named below. When None, the other columns stand in a part below.
+        If they do not fit side by side, the last columns go, down to `fewest`; then names are shortened in the middle,
+        then more columns go. What went is named below. None: the other columns stand in a part below.
         """
         lines = self._prose(table_heading(table), "", style=_HEADING)
         if not table.columns or not table.rows:
@@ -336,14 +326,13 @@ class _TerminalPage(NamedTuple):
         return [*lines, *self._more(left, Text("render.more-rows", rows=left))]
 
     def _table_within(self, table: Table, room: int) -> list[_Line]:
-        """The table with as many of its rows as so many lines hold; nothing where that is none."""
         for count in range(min(len(table.rows), room), 0, -1):
             if len(lines := self._part(table, count)) <= room:
                 return lines
         return []
 
     def _part(self, table: Table, most: int, left_out: int = 0, fewest: int | None = None) -> list[_Line]:
-        """So many rows of the table, of which `left_out` are not there, and how many there are beside these."""
+        """`most` rows of the table, and how many more there are: `left_out` of them are not in the table."""
         left = left_out + max(len(table.rows) - most, 0)
         part = self._table(Table(table.title, table.columns, table.rows[:most]), fewest)
         return [*part, *self._more(left, Text("render.all-rows", rows=left))]
@@ -354,7 +343,6 @@ class _TerminalPage(NamedTuple):
         return [_Line(self.say.words(title), lead_style=_HEADING)]
 
     def _leads(self, labels: Sequence[Text]) -> list[str]:
-        """The labels, as wide as the widest of them."""
         words = [self.say.words(label) for label in labels]
         wide = max(map(cells, words), default=0)
         return [f"  {word}{' ' * (wide - cells(word))}  " for word in words]

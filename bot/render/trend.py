@@ -1,7 +1,7 @@
-"""Memory by type of GPU over the last digests, as a picture that is legible in a preview on a phone.
+"""Draws memory by type of GPU over the last digests, legible in a preview on a phone.
 
-Two charts a type, a bar per digest: the memory with the given part filled, and the largest free slice. A fill's meaning
-is clear without colour: solid is given, blank is free, striped is the largest slice, dotted is not known.
+Two charts a type, a bar per digest: the memory with the given part filled, and the largest free slice. A fill is clear
+without colour: solid is given, blank is free, striped is the largest slice, dotted is unknown.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _WIDTH, _MARGIN = 720, 24
 _CHART, _BETWEEN = 324, 24
 _HEAD, _KIND, _FOOT = 66, 206, 52
 _TOP, _BARS = 72, 108
-"""The top of a chart's bars within a type, and the height of the highest."""
+"""In pixels: the top of a chart's bars within a type, and the height of the highest."""
 _TITLE, _TEXT, _SMALL = 28, 24, 20
 _MOST_KINDS = 4
 _WIDEST_BAR, _GAP = 48, 4

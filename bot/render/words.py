@@ -146,7 +146,6 @@ def _with_commas(cell: str, is_amount: bool) -> str:  # noqa: FBT001  # as map c
 
 
 def table_heading(table: Table) -> Prose:
-    """The table's title for people, in each language."""
     chinese = Texts("zh")
     told = chinese.name(chinese.name(table.title, "titles"))  # some are called as a column is
     return _HEADINGS.get(table.title) or literal(heading(table.title), heading(told))
@@ -207,9 +206,8 @@ _LONG_QUOTE = 160
 
 
 def telling(quotes: Iterable[Evidence]) -> list[Evidence]:
-    """The quotes of a finding that are shown at a glance, in their order: each text of an object once, long ones last.
-
-    A bare value without its field is among them only where there is nothing else.
+    """The evidence shown at a glance, in its order: each text of an object once, long ones last. A bare value without
+    its field is shown only where there is nothing else.
     """
     distinct = list({(proof.object, proof.quote): proof for proof in reversed([*quotes])}.values())[::-1]
     kept = [
@@ -219,7 +217,7 @@ def telling(quotes: Iterable[Evidence]) -> list[Evidence]:
 
 
 def quoted(evidence: Evidence) -> Prose:
-    """The evidence's quote, behind the field that its command shows, if one: `schedulerName = volcano`."""
+    """The evidence's quote, after its field if the command shows one: `schedulerName = volcano`."""
     if not evidence.quote:
         return Text("render.empty")
     path = _JSON_PATH.search(evidence.command)
@@ -244,7 +242,7 @@ def shell_command(action: NextAction) -> str:
 
 _FRESH_S = 60
 _DATED = timedelta(days=30)
-"""The age from which on a date tells more than "1501 d earlier"."""
+"""From this age on a date tells more than "1501 d earlier"."""
 
 
 def moment(at: str, taken_at: str | None) -> Prose:
@@ -260,7 +258,7 @@ def moment(at: str, taken_at: str | None) -> Prose:
 
 
 def timed(text: str, taken_at: str) -> str:
-    """Our own words with their times as people read them: without the date where it is the answer's."""
+    """The bot's own words with their times as people read them: without a date that is the answer's own."""
 
     def clock(found: re.Match[str]) -> str:
         date = "" if found[0][:10] == taken_at[:10] else f"{found[0][:10]} "
@@ -283,7 +281,7 @@ def seen_at(report: Report) -> Prose:
 
 
 def instant(text: str) -> datetime | None:
-    """The moment, if the text is a time in UTC as reports have it; else None."""
+    """The moment in a text that is a time in UTC as reports have it; else None."""
     if not text.endswith("Z"):
         return None
     try:
@@ -293,7 +291,6 @@ def instant(text: str) -> datetime | None:
 
 
 def age(seconds: int) -> Text:
-    """A duration as text, such as `7 min`."""
     if seconds < 120:
         return Text("age.seconds", count=seconds)
     if seconds < 7200:

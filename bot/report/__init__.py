@@ -1,8 +1,8 @@
 """The report: what follows from a snapshot. Public contract `hami-bot.report/v1`.
 
-A report carries no markup, no colour and no limit of the place that shows it. Its prose is data, `key` and `values` of
-a text, until `in_words` fills in the words of a language: every way of showing a report calls it, and a stored report
-can be put into another language. Prose without a key is used as it is.
+A report has no markup, no colour and no limits of the place that shows it. Its prose is a text's `key` and `values`
+until `in_words` fills in a language, so a stored report can be put into another one. Prose without a key is used as it
+is.
 """
 
 import re
@@ -26,7 +26,7 @@ from bot.texts import GPU, NOUN_VALUE, Prose, Texts, beginning, stored_text
 
 SCHEMA = "hami-bot.report/v1"
 NEWER_HAMI = "newer HAMi"
-"""The source of the gap that tells that HAMi is newer than any version whose rules are known."""
+"""The source of the gap which says that HAMi is newer than any version whose rules are known."""
 VERDICT_LIMIT = 140
 _LONGEST_CLAIM = 400
 _READS = re.compile(
@@ -34,7 +34,7 @@ _READS = re.compile(
     r"(?:get|describe|logs|auth|config (?:get-contexts|view)|top|version|exec [^|;&]* printenv)\b"
     r"(?!.*(?:&&|; |\| (?!grep)))"
 )
-"""Matches a command of kubectl that changes nothing; its options stand before its verb, and no other kubectl behind."""
+"""Matches a kubectl command that changes nothing: options may stand before the verb, and no second kubectl follows."""
 
 Severity = Literal["info", "warning", "critical"]
 Confidence = Literal["confirmed", "suspected"]
@@ -46,14 +46,14 @@ class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _WithProse(Value, frozen=True):
-    """A part with prose, whose values are a mapping."""
+    """A part of the report whose prose is a text's key and a mapping of its values."""
 
     def __hash__(self) -> int:
         return hash(tuple(value for value in msgspec.structs.astuple(self) if not isinstance(value, Mapping)))
 
 
 def _parts(prose: Prose) -> tuple[str, str, Mapping[str, Any]]:
-    """The words, where they are taken as they are; else key and values."""
+    """The prose's words, where they are taken as they are; else its key and values."""
     return (prose, "", {}) if isinstance(prose, str) else ("", prose.key, prose.data)
 
 
@@ -67,9 +67,8 @@ def about(prose: Prose, noun: str) -> Prose:
 
 
 class Evidence(Value, frozen=True):
-    """One verbatim quote: its source and object, when it was true, and the command that shows it again.
-
-    `at` is RFC 3339 in UTC, or None where the source carries no time.
+    """One verbatim quote: its source and object, and a command that shows it again. `at` is when it was true, as RFC
+    3339 in UTC; None where the source carries no time.
     """
 
     source: str
@@ -99,9 +98,8 @@ class Evidence(Value, frozen=True):
 
 
 class NextAction(_WithProse, frozen=True):
-    """One thing to do next, and a command of this bot or of kubectl: it does it, or shows what to change.
-
-    `changes_cluster` is of what the label says to do.
+    """One thing to do next. `command`, of this bot or kubectl, does it or shows what to change. `changes_cluster` is
+    true of what the label says to do, whatever the command does.
     """
 
     label: str
@@ -117,12 +115,12 @@ class NextAction(_WithProse, frozen=True):
 
     @property
     def is_ours(self) -> bool:
-        """Whether the command is a question to the bot, and no command for a shell."""
+        """Whether the command is a question to the bot, not one for a shell."""
         return bool(self.command.strip()) and not self.command.startswith("kubectl ")
 
     @property
     def only_looks(self) -> bool:
-        """Whether the command only reads, whatever the label says to do; False where there is none."""
+        """Whether there is a command and it only reads, whatever the label says to do."""
         return not self.changes_cluster if self.is_ours else bool(_READS.match(self.command))
 
     def about(self, noun: str) -> "NextAction":
@@ -131,7 +129,7 @@ class NextAction(_WithProse, frozen=True):
 
 
 def step(label: Prose, command: str, *, changes_cluster: bool = False) -> NextAction:
-    """A next action whose label may be a text, before it is in words."""
+    """A next action whose label may be a text that is not in words yet."""
     words, key, values = _parts(label)
     return NextAction(words, command, changes_cluster, key, values)
 
@@ -187,7 +185,7 @@ def new_finding(
     confidence: Confidence = "confirmed",
     nodes: Iterable[str] = (),
 ) -> Finding:
-    """A finding whose claim may be a text, before it is in words; each evidence once."""
+    """A finding whose claim may be a text that is not in words yet; evidence given twice stands once."""
     words, key, values = _parts(claim)
     proofs, scope = tuple(dict.fromkeys(evidence)), Scope(tuple(sorted(nodes)))
     actions = tuple(next_actions)
@@ -221,7 +219,7 @@ class Gap(_WithProse, frozen=True):
 
 
 def gap(source: str, why: Prose, hint: Prose = "") -> Gap:
-    """A gap whose reason and hint may be texts, before it is in words."""
+    """A gap whose reason and hint may be texts that are not in words yet."""
     why_words, key, values = _parts(why)
     hint_words, hint_key, hint_values = _parts(hint)
     return Gap(source, why_words, hint_words, key, values, hint_key=hint_key, hint_values=hint_values)
@@ -263,14 +261,13 @@ class Impact(_WithProse, frozen=True):
 
 
 def impact(code: str, severity: Severity, text: Prose) -> Impact:
-    """An effect of a change whose text may be a `Text`, before it is in words."""
+    """An effect of a change whose text may be a `Text` that is not in words yet."""
     return Impact(code, severity, *_parts(text))
 
 
 class Change(Value, frozen=True):
-    """A change of the cluster, made or only planned, as JSON patches (RFC 6902) of the object that make and revert it.
-
-    `also` are the other flags that the change sets, where there are any.
+    """A change of the cluster, made or only planned, as JSON patches (RFC 6902) that make and revert it. `also` are the
+    other flags that the change sets, where there are any.
     """
 
     target: ChangeTarget
@@ -281,11 +278,10 @@ class Change(Value, frozen=True):
 
 
 class Report(Value, frozen=True):
-    """The answer to a question. `findings` are ordered, the cause first; `verdict` is one line of at most 140
-    characters.
+    """The answer to a question: `findings` with the cause first, `verdict` one line of at most 140 characters.
 
-    `change` is only in a report about a change. `cache_age_s` is only set where data came from a watch cache: its
-    greatest age in seconds.
+    `change` is set only in a report about a change. `cache_age_s` is the greatest age in seconds of what came from a
+    watch cache, set only where something did.
     """
 
     schema: str
@@ -362,9 +358,8 @@ def new_report(
 def in_words(report: Report, say: Texts) -> Report:
     """The report with its prose in the language of `say`; prose without a key stays as it is.
 
-    Each next action appears once, at its first finding; a question to the bot counts as the same whatever its label. A
-    warning whose actions all came before keeps one. Every finding is suspected where HAMi is newer than the known
-    rules.
+    Each next action appears once, at its first finding; the same question counts once whatever its label. A warning
+    whose actions all came before keeps one. Where HAMi is newer than the known rules, every finding is only suspected.
     """
     replace = msgspec.structs.replace
     change = report.change
@@ -409,7 +404,7 @@ def finding_in_words(
 
 
 def more_than_info(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings that are more than information: warnings and critical ones, in their order."""
+    """The warnings and critical findings, in their order."""
     return [finding for finding in findings if finding.severity != "info"]
 
 
@@ -419,8 +414,8 @@ def worst(findings: tuple[Finding, ...]) -> Severity:
 
 
 def one_line(text: str, limit: int = VERDICT_LIMIT) -> str:
-    """The text on one line of at most `limit` characters. An ellipsis stands for what is cut off: whole words, unless
-    that would cut a third of the line, as in Chinese or with a long name.
+    """The text on one line of at most `limit` characters, with an ellipsis for what is cut off: whole words, unless
+    that would lose a third of the line, as in Chinese.
     """
     line = " ".join(text.split())
     if len(line) <= limit:

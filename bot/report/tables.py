@@ -1,7 +1,4 @@
-"""The tables of a report: typed rows that remember the objects they were made of, and rows of prose.
-
-Cells are text; prose among them is put into words with the report.
-"""
+"""The tables of a report: typed rows that remember the objects they were made of, and rows of prose."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -49,16 +46,16 @@ class NameList(tuple[str, ...]):
 
 
 class FirstNames(NameList):
-    """Names; JSON too has only the first eight."""
+    """Names, of which JSON too has only the first eight."""
 
     __slots__ = ()
 
 
 class Rows(Sequence[tuple[str, ...]], Generic[Row]):
-    """The cells of a table that remember the typed rows they were made of. JSON keeps the cells only.
+    """The cells of a table, which remember the typed rows they were made of; JSON keeps the cells only.
 
-    Cells are made when they are read: of 40,000 GPUs a terminal shows a dozen. `brief` are the rows for an overview;
-    None where the table is in no overview.
+    A cell is made when it is read: of 40,000 GPUs a terminal shows a dozen. `brief` are the rows for an overview; None
+    where the table is in no overview.
     """
 
     def __init__(self, sheet: "Sheet[Row]", typed: tuple[Row, ...], brief: tuple[Row, ...] | None) -> None:
@@ -68,7 +65,6 @@ class Rows(Sequence[tuple[str, ...]], Generic[Row]):
 
     @cached_property
     def cells(self) -> tuple[tuple[str, ...], ...]:
-        """The cells of all rows."""
         return tuple(map(self.sheet.cells, self.typed))
 
     def __len__(self) -> int:
@@ -94,15 +90,14 @@ class Rows(Sequence[tuple[str, ...]], Generic[Row]):
 
 
 class Sheet(Generic[Row]):
-    """A kind of table: the fields of its typed rows are its columns, `_` in a field's name is a space.
+    """A kind of table: its typed rows' fields are its columns, `_` in a field's name is a space.
 
-    `names` has other names for columns, `fields` the fields that are columns, if not all but those `beside` are.
-    `brief` has the fields for an overview, the most telling first, with a heading where it differs, `_` for a space, as
-    in `names`: `node memory_free=free`. The first `together` of them are never dropped (but empty ones are).
-    `tells_findings` is for a table with a row for each finding, `listed` for one whose words a phone cuts off: a chat
-    shows its rows as a list. `heading` is the title in a report that is in words.
-
-    Cells: `?` for None, RFC 3339 for a time, tuples joined by commas.
+    `names` renames columns; `fields` are the fields that are columns, else all but `beside`. `brief` has the fields for
+    an overview, the most telling first, with a heading where it differs: `node memory_free=free_MiB`, as in `names`.
+    The first `together` are dropped only if empty.
+    `tells_findings`: there is a row for each finding. `listed`: a chat shows rows as a list, because a phone cuts their
+    words off. `heading` is the title once the report is in words. Cells: `?` for None, RFC 3339 for a time, tuples
+    joined by commas.
     """
 
     def __init__(
@@ -169,7 +164,7 @@ def _cell(value: Any) -> str:
 
 
 class _ProseRows(tuple[tuple[str, ...], ...]):  # noqa: SLOT001  # as `Rows`
-    """The cells of a table that are no words yet, with its title and its columns."""
+    """The cells of a table that are not in words yet, with its title and its columns."""
 
     title: Prose
     columns: Sequence[Prose]
@@ -177,7 +172,7 @@ class _ProseRows(tuple[tuple[str, ...], ...]):  # noqa: SLOT001  # as `Rows`
 
 
 def in_no_overview(table: Table) -> Table:
-    """The table without its rows for an overview, as a person gets it who asks for everything."""
+    """The table without its rows for an overview, for a person who asks for everything."""
     match table.rows:
         case Rows():
             told = cast("Rows[Any]", table.rows)

@@ -31,7 +31,6 @@ _NOT_SETTINGS = (CONFIG_VARIABLE, "HAMI_BOT_TEST_KUBECONFIG", "HAMI_BOT_TEST_POS
 
 def load_settings(config: Path | None = None) -> "Settings | None":
     """The settings from the file (else the one that HAMI_BOT_CONFIG names) and the environment; None without both.
-
     Raises UsageError that names every bad key but repeats no value, which may be secret.
     """
     environment = os.environ  # noqa: TID251  # this module is the one reader
@@ -86,9 +85,8 @@ def variable(name: str) -> str:
 
 
 def _problem(error: "ErrorDetails", text: str, ours: list[str]) -> Prose:
-    """What pydantic says and of which setting; of a key that there is not, the one that it looks like.
-
-    Of the file only keys of the schema are repeated: what else is written where a key should be may be a secret.
+    """What pydantic says and of which setting; of a key that there is not, the one that it looks like. Only keys of the
+    schema are repeated: what else is written where a key should be may be a secret.
     """
     loc, known = error["loc"], _known()
     variable = PREFIX + "__".join(map(str, loc)).upper()

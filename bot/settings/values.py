@@ -1,7 +1,5 @@
-"""Values that several settings have: Slack's ids of channels, people and groups, addresses, and secrets of other
-services.
-
-No secret is sent in clear, and no secret holds a character that a header cannot have.
+"""Values that several settings have: Slack's ids of channels, people and groups, addresses, and other services'
+secrets. No secret is sent in clear, and no secret holds a character that a header cannot have.
 """
 
 import ipaddress
@@ -97,9 +95,7 @@ def never_in_clear(url: str) -> str:
 
 
 def parts_of(url: str) -> SplitResult:
-    """The parts of a URL. Raises ValueError, which repeats nothing of the URL, since it may hold a password: Python's
-    own error would.
-    """
+    """The parts of a URL. Raises ValueError, which repeats nothing of it, as Python's would: it may hold a password."""
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -52,9 +52,7 @@ class WrongInstall(BotError):  # noqa: N818  # what the person is told
 
 
 def check_scopes(granted: frozenset[str], *, guests: bool = True) -> None:
-    """Raises WrongInstall that names each missing scope and why it is needed. Unless `guests` may ask, users:read is
-    needed too, because Slack has to say who is a guest.
-    """
+    """Raises WrongInstall that names each missing scope. Unless `guests` may ask, users:read is needed to tell them."""
     told = "users:read"
     needed = NEEDED_SCOPES if guests else NEEDED_SCOPES | {told: WISHED_SCOPES[told]}
     missing = sorted(needed.keys() - granted)
@@ -67,10 +65,9 @@ def check_scopes(granted: frozenset[str], *, guests: bool = True) -> None:
 
 
 class BotApp(AsyncApp):
-    """The bot's slack-bolt app. It awaits `kept` before each answer to Slack. Listeners get text that can be stored and
-    sent again.
-
-    A listener acks, begins work and ends: Slack is answered when it has. `app_id` is this app's, empty while not known.
+    """The bot's slack-bolt app: it awaits `kept` before each answer to Slack, and its listeners get text that can be
+    stored and sent again. A listener acks, begins work and ends: Slack is answered when it has. `app_id` is this app's,
+    empty while not known.
     """
 
     def __init__(self, kept: Callable[[], Awaitable[None]], app_id: str, **options: Any) -> None:
@@ -89,9 +86,7 @@ class BotApp(AsyncApp):
 
 class Grouped:
     """Takes listeners as an AsyncApp does; `register` gives them to the app grouped by kind, each kind in its order.
-
-    bolt asks one listener after the other whether it is meant, which takes 0.05 ms each: what a person may wait for
-    most often comes first, or every feature's buttons would slow down every command.
+    bolt asks one listener after the other, 0.05 ms each, so what people wait for most often comes first.
     """
 
     _KINDS = ("command", "event", "action", "view", "shortcut", "options", "view_closed")
@@ -123,12 +118,9 @@ def build_app(
     lets_in: Callable[[dict[str, Any]], Awaitable[bool]],
     app_id: str = "",
 ) -> AsyncApp:
-    """An app without listeners. Slack is answered when `kept` returns, which waits until what was accepted is safe.
-
-    A listener gets no payload that `lets_in` refuses, nor one that Slack sent to another app than `app_id`; Socket Mode
-    tells that at the beginning of each connection. The app believes all it is given: `bot.http` verifies signatures,
-    Socket Mode has none.
-
+    """An app without listeners. Slack is answered when `kept` returns, which waits until what was accepted is safe. A
+    listener gets no payload that `lets_in` refuses, nor one that Slack sent to another app than `app_id`, which Socket
+    Mode tells as it connects. The app believes all it is given: `bot.http` verifies signatures, Socket Mode has none.
     It has no token of its own: bolt would call auth.test for every first request, and tell a person that the app is not
     installed when that fails once.
     """
@@ -172,7 +164,7 @@ def build_app(
 
 
 def _writable(value: Any) -> Any:
-    """The same without halves of surrogate pairs: Slack cuts long text in the middle of one, and no UTF-8 has it."""
+    """The value without halves of surrogate pairs: Slack cuts long text in the middle of one, and no UTF-8 has it."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):

@@ -1,7 +1,6 @@
 """How the gateway calls Slack: each call waits for its turn, and every answer but success is a `SlackFailure`.
 
-Pacing before sending beats retrying after a refusal: of 60 alerts at once to one channel, retries on 429 lost 45 or
-were refused 143 times, and pacing lost none and was refused never.
+Pacing beats retries: of 60 alerts at once to one channel, retries lost 45 or were refused 143 times, pacing none.
 """
 
 import asyncio
@@ -52,10 +51,9 @@ def is_safe(url: str) -> bool:
 
 
 def proxy_for(url: str) -> str | None:
-    """The environment's proxy for an address, None where it is reached directly.
-
-    slack-sdk never reads NO_PROXY: here it counts, and a loopback address is always direct. Raises WrongValue, which
-    repeats nothing, for a proxy's address that cannot be read: it may hold a password.
+    """The environment's proxy for an address. None where the address is reached directly: one in NO_PROXY, which
+    slack-sdk never reads, or on this machine. Raises WrongValue, which repeats nothing, for a proxy's address that
+    cannot be read: it may hold a password.
     """
     host = urlsplit(url).hostname or ""
     proxy = None if host in LOOPBACK or proxy_bypass(host) else load_http_proxy_from_env()
@@ -70,10 +68,8 @@ def proxy_for(url: str) -> str | None:
 
 @contextlib.asynccontextmanager
 async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[AsyncWebClient, aiohttp.ClientSession]]:
-    """Slack's client and the session it shares with `bot.slack.gateway.Gateway`; proxies are used as `proxy_for` says.
-
-    Raises UsageError for an address where the token would not be safe, and for an environment's proxy that is no
-    address.
+    """Slack's client and the session that a `Gateway` shares with it; proxies are used as `proxy_for` says. Raises
+    UsageError for an address where the token would not be safe, and for an environment's proxy that is no address.
     """
     if not is_safe(api_url):
         raise UsageError(
@@ -124,10 +120,8 @@ class Calls:
         channel: str = "",
         patience: float = INTERACTIVE,
     ) -> tuple[Json, Headers]:
-        """Calls a method of Slack; gives the answer and its headers. Waits at most `patience` seconds for its turns.
-
-        `channel` is the one to pace by. A call that was certainly not carried out, or may be repeated, gets one second
-        try.
+        """Calls a method of Slack, paced by `channel`, after at most `patience` seconds; gives the answer and its
+        headers. A call that was certainly not carried out, or may be repeated, gets one second try.
         """
         deadline, fresh = self._clock() + patience, patience > 0
         while True:

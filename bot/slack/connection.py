@@ -33,10 +33,8 @@ _SECRET = re.compile(r"((?:ticket|app_id)=)[^\s&'\")>]+|(?<=//)[^\s/'\"]+(?=@)")
 
 
 class _Discreet(logging.Filter):
-    """slack-sdk logs the address of a connection with its ticket, which is all that somebody else needs to take it, and
-    of a proxy with its password.
-
-    What a network does to a connection it logs with a traceback, as if it were a bug; its message says enough.
+    """Masks what slack-sdk logs: a connection's ticket, which is all that somebody else needs to take the connection,
+    and a proxy's password. It drops tracebacks of what a network does to a connection: that is no bug.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -69,15 +67,12 @@ class Turn:
 
 
 class Connection(SocketModeClient):
-    """One Socket Mode connection. Connects when it is made, and again whenever the connection is lost, until it is
-    closed.
-
-    `ticket` is the address to begin with; without one, and later, Slack is asked for another. `leaving` is Slack's word
-    for why it is about to close this connection, "" while it is not; the connection is then not made again.
-
-    It waits longer after each refusal: apps.connections.open is Tier 1, and slack-sdk tries again at every ping. What
-    Slack sends is looked at first: slack-sdk answers a request to go by closing at once, with envelopes on their way.
-    That is left to `Sockets`.
+    """One Socket Mode connection, made at once, and again whenever it is lost, until it is closed. `ticket` is the
+    address to begin with; without one, and later, Slack is asked for another. `leaving` is Slack's word for why it is
+    about to close this connection, empty while it is not; the connection is then not made again. After each refusal the
+    next try waits longer: apps.connections.open is Tier 1, and slack-sdk tries again at every ping. What Slack sends is
+    looked at first: slack-sdk obeys a request to go by closing at once, with envelopes on their way; here `Sockets`
+    closes.
     """
 
     def __init__(  # noqa: PLR0917  # only `Sockets` makes one
@@ -87,7 +82,7 @@ class Connection(SocketModeClient):
         self._turn = turn
         self._wait_s = 0.0
         self.news = asyncio.Event()
-        """It is connected, or Slack asks it to go."""
+        """Set when the connection is made, or Slack asks it to go."""
         self._taken = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -186,9 +181,7 @@ _CROWDED = "too_many_websockets"
 
 
 class Sockets:
-    """The Socket Mode connections of one app. `up` is how many are connected, `ticket` the first one's address or
-    empty.
-    """
+    """The Socket Mode connections of one app, `up` of them connected; `ticket` is the first one's address, or empty."""
 
     def __init__(
         self,
@@ -237,7 +230,7 @@ class Sockets:
         await asyncio.gather(*self._retired)
 
     async def _keep(self, number: int, ticket: str) -> None:
-        """One connection for as long as the bot runs, whichever client it is at the time."""
+        """Keeps one of the connections while the bot runs, with one client after another."""
         held = [self._connection(ticket)]
         wait_s = 0.0
         try:

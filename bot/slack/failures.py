@@ -1,8 +1,7 @@
 """All that can be wrong with a call of Slack, as one closed set of problems.
 
 The set follows what the sender may do next: wait, send again, look first whether it is already there, or give up.
-Slack's words are those of the reference of each method that the bot calls (docs.slack.dev/reference/methods, "Errors"),
-August 2026.
+Slack's words are those of each method's page (docs.slack.dev/reference/methods, "Errors"), August 2026.
 """
 
 import json
@@ -157,10 +156,9 @@ USUAL_WAIT = 1.0
 
 
 class SlackFailure(BotError):  # noqa: N818  # the name its callers read best
-    """A call that Slack did not confirm. `error` is Slack's own word, "" where there was none.
-
-    `hint` says what a person can do: the hint of Slack's word, where it has its own, else that of the problem.
-    `retry_after`: seconds to wait first, 0.0 unless rate limited.
+    """A call that Slack did not confirm. `error` is Slack's own word, empty where there was none; `hint` says what a
+    person can do about that word, or else about the problem; `retry_after`: seconds to wait first, 0.0 unless rate
+    limited.
     """
 
     def __init__(
@@ -179,9 +177,8 @@ _NEEDED_FOR_ALL = frozenset({"auth.test", "apps.connections.open", "chat.postMes
 def answered(
     method: str, status: int, headers: Mapping[str, str], body: Any, *, repeatable: bool = False
 ) -> SlackFailure:
-    """The failure for an answer that is no success; `body` is the decoded JSON, or whatever else came.
-
-    `repeatable`: calling twice is the same as once, so an unknown outcome is only a transient problem.
+    """The failure for an answer that is no success; `body` is the decoded JSON, or whatever else came. `repeatable`:
+    calling twice is the same as once, so an unknown outcome is only a transient problem.
     """
     answer = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
     word = str(answer.get("error") or "")

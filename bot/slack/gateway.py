@@ -1,7 +1,6 @@
 """The only module that calls Slack: paced, every failure a `SlackFailure`, nothing said twice by a retry.
 
-Calls that may be repeated without harm get one quick second try. A post is repeated only when it was certainly not
-made: bots have no idempotency key, so after an unknown outcome somebody has to look first (`Gateway.find`).
+A post is repeated only when it was certainly not made, because Slack has no idempotency keys: see `Gateway.find`.
 """
 
 import asyncio
@@ -38,9 +37,8 @@ _TOO_MUCH = _UNKNOWN_KIND | {"invalid_blocks_format", "invalid_attachments", "on
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who the bot is in which workspace, and which scopes it has there.
-
-    `enterprise_id` is the workspace's Grid, or empty; `is_org_wide`: the app is installed for the whole Grid.
+    """Who the bot is in which workspace, and which scopes it has there. `enterprise_id` is the workspace's Grid, or
+    empty; `is_org_wide`: the app is installed for the whole Grid.
     """
 
     team_id: str
@@ -54,9 +52,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class SlackUser(NamedTuple):
-    """A user of Slack: the ids of their workspaces and their enterprise. `app_id` is a bot's app, `name` what they log
-    in by, `zone` their time zone.
-    """
+    """A user of Slack: `teams` are ids of workspaces and the Grid, `app_id` a bot's app, `name` the login name."""
 
     teams: frozenset[str]
     is_guest: bool = False
@@ -82,10 +78,9 @@ class Posted(NamedTuple):
 
 
 class Gateway:
-    """Everything that the bot does in Slack. Every method raises only SlackFailure.
-
-    `client` is built with `retry_handlers=[]`. `clock` and `sleep` are in seconds. `newer`: newer kinds of blocks are
-    tried, until Slack refuses one; then this process sends no more of them.
+    """Everything that the bot does in Slack. Every method raises only SlackFailure. `client` is built with
+    `retry_handlers=[]`. `newer`: newer kinds of blocks are tried until Slack refuses one; then this process sends no
+    more of them.
     """
 
     def __init__(
@@ -122,9 +117,8 @@ class Gateway:
         return str(answer.get("url") or "")
 
     async def post(self, channel: str, message: Message, *, thread_ts: str = "", key: str = "") -> Posted:
-        """Posts the message, in a simpler form if Slack takes no other, and its files into its thread.
-
-        `channel` may be a user's id. Files that cannot be shared are named in the thread and raise nothing.
+        """Posts the message, in a simpler form if Slack takes no other, and its files into its thread. `channel` may be
+        a user's id. Files that cannot be shared are named in the thread and raise nothing.
         """
         posted, form = await self.say(channel, message, thread_ts=thread_ts, key=key)
         try:
@@ -141,10 +135,8 @@ class Gateway:
     async def say(
         self, channel: str, message: Message, *, thread_ts: str = "", key: str = "", patience: float = INTERACTIVE
     ) -> tuple[Posted, Message]:
-        """Posts the message without its files; gives its place and the form that Slack took, whose files are to be
-        shared.
-
-        Where the thread takes no reply, the message stands in the channel.
+        """Posts the message without its files, in the channel where the thread takes no reply. Gives its place and the
+        form that Slack took, whose files are to be shared.
         """
 
         async def send(thread: str, form: Message) -> Posted:
@@ -175,10 +167,7 @@ class Gateway:
         await self.fit(message, send)
 
     async def ephemeral(self, channel: str, user: str, message: Message, *, thread_ts: str = "") -> None:
-        """Shows the message to one user only; it cannot carry files, and Slack unfurls nothing in it.
-
-        Where the thread takes no reply, it is shown in the channel.
-        """
+        """Shows the message to one user, without files; in the channel where the thread takes no reply."""
 
         async def send(thread: str, form: Message) -> None:
             body: Json = {**_content(form), "channel": channel, "user": user}
@@ -230,9 +219,8 @@ class Gateway:
         return str(answer.get("file_id") or "")
 
     async def share(self, channel: str, files: Sequence[tuple[str, str]], *, thread_ts: str = "") -> None:
-        """Makes staged files, as (id, title), one message. Not to be repeated without a look (`shared`).
-
-        Where the thread takes no reply, they stand in the channel.
+        """Makes staged files, as (id, title), one message, in the channel where the thread takes no reply. Not to be
+        repeated without a look (`shared`).
         """
         listed = [{"id": file_id, "title": title} for file_id, title in files]
 
@@ -254,10 +242,7 @@ class Gateway:
         return found & wanted
 
     async def find(self, channel: str, key: str, *, oldest: float, thread_ts: str = "") -> Posted | None:
-        """The bot's message with that key among those since `oldest` (seconds since 1970), None without one.
-
-        It looks from the newest on, through at most `PAGES` pages.
-        """
+        """The bot's message with that key since `oldest` (seconds since 1970), None without one in `PAGES` pages."""
         conversation = await self._conversation(channel)
         async for message in self._keyed(conversation, thread_ts=thread_ts, oldest=oldest):
             if message.key == key:
@@ -273,7 +258,7 @@ class Gateway:
                 raise
 
     async def keyed(self, channel: str, prefix: str, *, oldest: float) -> list[Keyed]:
-        """The bot's messages in the channel since `oldest`, without threads, whose keys begin with the prefix."""
+        """The bot's messages in the channel since `oldest`, outside threads, whose keys begin with the prefix."""
         conversation = await self._conversation(channel)
         return [message async for message in self._keyed(conversation, oldest=oldest) if message.key.startswith(prefix)]
 
@@ -320,11 +305,9 @@ class Gateway:
         return str(cast("Json", answer.get("view") or {}).get("id", ""))
 
     async def update_view(self, view_id: str, view: Json) -> None:
-        """Replaces a modal."""
         await self._calls.call("views.update", body={"view_id": view_id, "view": view})
 
     async def publish_home(self, user: str, view: Json) -> None:
-        """Replaces the user's Home tab with the view."""
         await self._calls.call("views.publish", body={"user_id": user, "view": view})
 
     async def respond(

@@ -19,9 +19,8 @@ class File(NamedTuple):
 
 class Message(NamedTuple):
     """A message to Slack. `text` is for notifications and screen readers: escaped mrkdwn that begins with the verdict.
-
-    `blocks` are within Slack's limits; `files` go into the message's thread. `broadcast`: a reply that the channel sees
-    as well. `newer` replace `blocks` where the workspace takes kinds of blocks that not all have yet.
+    `blocks` are within Slack's limits; `newer` replace them where the workspace takes kinds of blocks that not all have
+    yet. `files` go into the message's thread. `broadcast`: a reply that the channel sees as well.
     """
 
     text: str
@@ -47,10 +46,9 @@ _NAMESPACE = re.compile(r"(?:^|[-_.])namespace$", re.IGNORECASE)
 
 
 def said_in(message: dict[str, Any]) -> str:
-    """All text of a message of Slack, one part a line, at most `LONGEST` characters; Slack's escapes stay.
-
-    Of links the words are kept; what their addresses say, as in `?var-pod=trainer-0`, stands at the end, pods first.
-    Parts of another type than Slack gives them are left out.
+    """All text of a message of Slack, one part a line, at most `LONGEST` characters; Slack's escapes stay. Of links the
+    words are kept; what their addresses say, as in `?var-pod=trainer-0`, stands at the end, pods first. Parts of
+    another type than Slack gives them are left out.
     """
     said: dict[str, None] = {}
     links: dict[str, None] = {}

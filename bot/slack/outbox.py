@@ -1,8 +1,7 @@
 """The outbox: messages that must reach Slack, kept in the store first and sent by one sender for each channel.
 
 Nothing is posted twice: a row is noted as being sent before Slack is called, and if no answer came, or the process
-died, its key is looked up in the channel's history before any second try. The exceptions are explained where they are
-made.
+died, its key is looked up in the channel's history before any second try.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ CLOCK_SKEW = 600.0
 SETTLING = 3.0
 """Seconds to wait before looking for a message whose outcome is unknown: Slack may still be posting it."""
 LATE_FILES = 30.0
-"""Seconds in which files may still appear whose sharing got no answer: they are shared again only after them."""
+"""Seconds in which files whose sharing got no answer may still appear; after that they are shared again."""
 FILES_TRIED = 6 * 3600.0
 """Seconds in which a message's files are tried again; then its thread says that they could not be attached."""
 FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0
@@ -57,7 +56,7 @@ log = logging.getLogger(__name__)
 
 
 class _Lane(msgspec.Struct):
-    """One channel's sender: nothing before `ready_at` (on the outbox's clock)."""
+    """One channel's sender, which sends nothing before `ready_at` (on the outbox's clock)."""
 
     ready_at: float = 0.0
     failures: int = 0
@@ -65,11 +64,10 @@ class _Lane(msgspec.Struct):
 
 
 class Outbox:
-    """Sends messages to Slack that must not be lost. `ready` is False while Slack refuses the bot's token.
-
-    `now` gives seconds since 1970 (leases, ages), else the store does; `clock` and `sleep` are for waiting, in seconds.
-    `owner` is the name of this process only; a process that keeps its name over a restart goes on at once with what it
-    was sending, and not when the lease has lapsed.
+    """Sends messages to Slack that must not be lost. `ready` is False while Slack refuses the bot's token. `now` gives
+    seconds since 1970 (leases, ages), else the store does; `clock` and `sleep` are for waiting, in seconds. `owner` is
+    the name of this process only; a process that keeps it over a restart goes on at once with what it was sending, and
+    not when the lease has lapsed.
     """
 
     def __init__(
@@ -111,15 +109,12 @@ class Outbox:
         fact: Fact | None = None,
         asker: str = "",
     ) -> None:
-        """Keeps the message, durable when this returns; raises StoreError if it could not be kept.
-
-        `key` names one message of the channel: put again, it replaces what is waiting, or edits what was posted, and
-        the same content again does nothing. With `update_ts` it edits that message. `channel` may be a user's id.
-
-        `sought_since` (seconds since 1970): a key that is new to this store is looked for in the channel from then on,
-        and a message found there is edited: a bot with another store may have posted it. `fact` is kept with the
-        message, in one transaction. `asker` is the id of the person whom it answers: in a channel turns go round by
-        person.
+        """Keeps the message, durable when this returns; raises StoreError if it could not be kept. `channel` may be a
+        user's id. `key` names one message of the channel: put again, it replaces what is waiting, or edits what was
+        posted; the same content again does nothing. With `update_ts` it edits that message. A key that is new to this
+        store is looked for in the channel from `sought_since` (seconds since 1970) on, and edited if found: a bot with
+        another store may have posted it. `fact` is kept in the same transaction. `asker` is the id of the person whom
+        it answers: in a channel turns go round by person.
         """
         parts = message._replace(files=())._asdict()
         content = {name: part for name, part in parts.items() if part or name in ("text", "blocks")}
@@ -205,10 +200,7 @@ class Outbox:
                 log.warning("the store can be used again, and messages are sent to Slack")
 
     async def step(self, channel: str) -> float | None:
-        """Sends at most one message, or the files of one, to the channel.
-
-        Gives the seconds until there is more to do; None: nothing is waiting.
-        """
+        """Sends one message, or its files; gives the seconds until there is more to do, None if nothing waits."""
         lane = self._lanes[channel]
         if wait := self._wait(lane):
             return wait
@@ -268,10 +260,8 @@ class Outbox:
             await self._sent(lane, trying, posted, form.files)
 
     async def _find(self, row: QueuedMessage) -> Posted | None:
-        """The row's message, if an earlier try brought it to Slack.
-
-        A reply stands in the channel if its thread took none. Where the history may not be read there is no telling:
-        then it is sent again, for a message twice is the lesser harm than one that is lost.
+        """The row's message, if an earlier try brought it to Slack; a reply may stand in the channel instead. If the
+        history may not be read, it is sent again: a message twice is the lesser harm than one that is lost.
         """
         since = row.claimed_at - CLOCK_SKEW
         with _looking(f"{row.key} may be posted to {row.channel} a second time"):
@@ -282,7 +272,7 @@ class Outbox:
         return None
 
     async def _sent(self, lane: _Lane, row: QueuedMessage, posted: Posted, files: tuple[File, ...] = ()) -> None:
-        """`files`: those of the form that Slack took, which has the whole answer as one if its blocks were too much."""
+        """Notes a message as sent, with the `files` of the form that Slack took, which may hold the whole answer."""
         self._went_well(lane)
         noted = await self._rows.sent(row, posted.channel, posted.ts, list(map(_stored, files)))
         if noted and not await self._rows.open_files(noted):
@@ -305,7 +295,7 @@ class Outbox:
         lane.broken = lane.broken or concerns_channel
 
     def _held_up(self, lane: _Lane, failure: SlackFailure) -> bool:
-        """Whether it is to be tried again, and if so from when on."""
+        """Whether the row is to be tried again; sets from when on."""
         if failure.error in _ITS_OWN and lane.failures >= MOST_TRIES:
             lane.failures = 0
             return False
@@ -326,13 +316,12 @@ class Outbox:
         return True
 
     def _backoff(self, lane: _Lane) -> float:
-        """Doubles up to `LONGEST_WAIT`; half of it is random, so that channels and processes do not come at once."""
+        """The seconds to wait, doubled up to `LONGEST_WAIT`; half is random, so that channels do not come at once."""
         wait = min(FIRST_WAIT * 2.0 ** min(lane.failures, 10), LONGEST_WAIT)
         lane.failures += 1
         return wait * (0.5 + 0.5 * self._jitter())
 
     async def _files(self, lane: _Lane, row: QueuedMessage) -> None:
-        """Brings the files of a message to Slack and shares them in its thread, all as one message."""
         files = await self._rows.open_files(row)
         thread = row.thread_ts or row.posted_ts or row.update_ts
         since, tried = row.claimed_at - CLOCK_SKEW, [file.file_id for file in files if file.state != "new"]
@@ -414,7 +403,7 @@ class Outbox:
 
 @contextlib.contextmanager
 def _looking(twice: str) -> Generator[None]:
-    """Inside it Slack is searched. Where it may not be, nothing was found, and the log says what may happen `twice`."""
+    """Wraps a search of Slack: where it is refused, nothing was found, and the log says what may happen `twice`."""
     try:
         yield
     except SlackFailure as failure:

@@ -19,15 +19,13 @@ _UNKNOWN_S = 30.0
 """Seconds for which Slack is not asked again about somebody whom it did not name."""
 _MOST = 2000
 LONGEST_S = 0.8
-"""Seconds that Slack may take to name a person. Slack waits 3 s for an ack, and after the person is known what they did
-is kept, for up to 2 s more.
-"""
+"""Seconds that Slack may take to name a person: it waits 3 s for an ack, of which keeping a deed takes up to 2 s."""
 
 log = logging.getLogger(__name__)
 
 
 class People:
-    """Users of Slack by id, those asked about last. Needs the scope users:read; raises nothing."""
+    """Users of Slack by id, the ones asked about last kept in memory. Needs the scope users:read; raises nothing."""
 
     def __init__(self, gateway: Gateway, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._gateway = gateway
@@ -88,8 +86,8 @@ class Groups:
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a payload says about a person's home: pairs of a team (`T…`, or `E…` for a whole Grid) and that team's
-    enterprise, which is empty where it is not said. `is_said`: the pairs are enough to decide, if none is foreign.
+    """What a payload says about a person's home: `claims` are pairs of a team (`T…`, or `E…` for a whole Grid) and its
+    enterprise, empty where it is not said. `is_said`: the pairs are enough to decide, if none is foreign.
     """
 
     user: str

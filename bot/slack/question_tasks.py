@@ -29,7 +29,7 @@ KEEPING_S = 0.025
 """Seconds that an ack waits until the question is kept: enough for an idle machine, and little in a storm, when a busy
 store would hold up every ack. A question acked before it is kept is lost if the process is killed in that moment."""
 DEED_S = 2.0
-"""Seconds that an ack waits until a person's deed is kept. Slack waits 3 s for the ack."""
+"""Seconds that an ack waits until a person's deed (a button, a form) is stored. Slack waits 3 s for the ack."""
 BUSY_AT_ONCE = 2
 """How many steps may keep a processor busy at once: one that takes a second does not hold up every other answer."""
 OF_ONE = 12
@@ -48,7 +48,7 @@ Tell = Callable[[BotError], Awaitable[None]]
 
 
 async def tell_log(error: BotError) -> None:
-    """Tells the log alone, where nobody is known to be told, or it is not worth a second try."""
+    """Logs the error and tells nobody: no person is known, or it is not worth a second try."""
     log.warning("%s", error)
 
 
@@ -89,10 +89,8 @@ NOBODY = Asker()
 
 
 class Turns:
-    """Places that people who ask share: `places` are held at once, and by one person at most `of_one`.
-
-    A free place goes to the next person who waits, however much another one asked before; among one person's questions
-    it goes to one from the next channel.
+    """Places that people who ask share: `places` are held at once, and by one person at most `of_one`. A free place
+    goes to the next person who waits, however much another one asked before; one person's channels take turns.
     """
 
     def __init__(self, places: float = math.inf, *, of_one: float = math.inf) -> None:
@@ -149,10 +147,9 @@ class Turns:
 
 
 class Work:
-    """Runs jobs once per key, over restarts and replicas that share the store.
-
-    Slack delivers at least once: `key` is the event's or trigger's id, and a job whose key is running or done is not
-    run again. No error of a job is raised: `tell` is called with it instead.
+    """Runs jobs once per key, over restarts and replicas that share the store. Slack delivers at least once: `key` is
+    the event's or trigger's id, and a job whose key is running or done is not run again. No error of a job is raised:
+    `tell` is called with it instead.
     """
 
     def __init__(
@@ -196,11 +193,9 @@ class Work:
         longest_s: float | None = None,
     ) -> None:
         """Begins the job unless its key is known. `payload` is kept until the job is done, for `Store.unfinished`.
-        After `longest_s` seconds (None: those of the constructor) the job is given up.
-
-        While the store fails, `tell` gets NotKept and the job is not done; with `regardless` it is done once by this
-        process, so by several replicas perhaps twice. `is_deed`: a store that has not answered within `deed_s` counts
-        as failing; `settled` waits as long.
+        After `longest_s` seconds (None: those of the constructor) the job is given up. While the store fails, `tell`
+        gets NotKept and the job is not done; with `regardless` it is done once by this process, so by several replicas
+        perhaps twice. `is_deed`: a store that has not answered within `deed_s` counts as failing.
         """
         if key in self._tasks or key in self._unclaimed:
             return
@@ -212,35 +207,27 @@ class Work:
         task.running.add_done_callback(lambda _: self._tasks.pop(key, None))
 
     async def settled(self, key: str) -> None:
-        """Waits until the store has kept the job with this key, or could not keep it: then whoever asked is told.
-
-        To be called before Slack is told that a deed was taken; at most `deed_s`.
-        """
+        """Waits, at most `deed_s`, until the store has kept the job or could not; call it before acking a deed."""
         if task := self._tasks.get(key):
             await asyncio.wait({task.claim}, timeout=self._deed_s)
 
     async def kept(self) -> None:
-        """Waits until all jobs begun so far are in the store, and so will be done even if this process dies now.
-
-        To be called before a request of Slack is acked; waits at most `keeping_s`, so that no store costs an ack.
-        """
+        """Waits, at most `keeping_s`, until the store has every job begun so far; call it before acking a request."""
         await self._claims.written(within_s=self._keeping_s)
 
     async def acks_first(self) -> None:
-        """Lets acks that wait for the store go first, and one caller go on at each turn of the event loop.
-
-        To be awaited before each step that keeps this process busy, or many answers at once hold up every ack.
+        """Lets acks that wait for the store go first, and one caller go on at each turn of the event loop. To be
+        awaited before each step that keeps this process busy, or many answers at once hold up every ack.
         """
         async with self._one_goes_on:
             await asyncio.sleep(0)
             await self.kept()
 
     async def beside(self, step: Callable[[], T], asker: Asker = NOBODY) -> T:
-        """The result of a step that keeps a processor busy: run in a thread, after acks, and few at once, in turn.
-
-        One thread runs Python at a time. Each busy thread makes the event loop wait for one more turn
-        (`bot.main._TURN_S`) whenever it reads or writes, and more threads give no answer sooner. So a step that is
-        given up keeps its place until its thread is done: threads cannot be ended.
+        """The result of a step that keeps a processor busy: run in a thread, after acks, and few at once, in turn. One
+        thread runs Python at a time: more threads give no answer sooner, and each makes the event loop wait for one
+        more turn (`bot.main._TURN_S`) whenever it reads or writes. So a step that is given up keeps its place until its
+        thread is done: threads cannot be ended.
         """
         leave = partial(self._busy.leave, asker)
         with self._noted(_NO_PLACE), contextlib.ExitStack() as place:
@@ -264,7 +251,7 @@ class Work:
 
     @contextlib.contextmanager
     def _noted(self, why: Text) -> Generator[None]:
-        """Why it is given up, if it is inside."""
+        """Notes `why` for a task that is given up inside."""
         try:
             yield
         except asyncio.CancelledError:
@@ -319,7 +306,7 @@ class Work:
             log.warning("%s: %s", task.key, error)
 
     async def _is_mine(self, task: _Task) -> bool:
-        """Raises NotKept where the store has not answered in time, or could not keep it."""
+        """Whether this process is to do the job. Raises NotKept where the store failed, or has not answered in time."""
         try:
             async with asyncio.timeout(task.within_s):
                 return task.key in await asyncio.shield(task.claim)
@@ -355,9 +342,8 @@ class Work:
 
 
 def _threaded(step: Callable[[], T], done: Callable[[], None]) -> Future[T]:
-    """The step's result or BotError, from a thread of its own; `done` is then called in the event loop.
-
-    The thread is a daemon: the process ends without waiting for what was given up.
+    """The step's result or BotError, from a thread of its own; `done` is then called in the event loop. The thread is a
+    daemon: the process ends without waiting for what was given up.
     """
     loop, result = asyncio.get_running_loop(), Future[T]()
     result.set_running_or_notify_cancel()  # begun, nobody who gives it up can cancel it

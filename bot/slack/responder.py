@@ -1,7 +1,4 @@
-"""The two ways a question from Slack is answered: to the person alone (`Responder`), or for everyone (`ChannelReply`).
-
-An answer that takes long is announced first, and takes the place of its announcement where it can.
-"""
+"""Answers to questions from Slack, announced if they take long: to one person (`Responder`) or all (`ChannelReply`)."""
 
 import asyncio
 import contextlib
@@ -63,20 +60,15 @@ async def announced(show: Callable[[], Awaitable[None]], after_s: float, again_s
 
 
 class Responder:
-    """The answer to one command, click or shortcut: by its response_url while that serves, else by another way.
+    """The answer to one command, click or shortcut, seen only by the person who asked: by its response_url while that
+    serves, else by another way. An answer whose outcome is unknown is given again: seen twice by one person, it does
+    less harm than unseen. Neither `progress` nor `answer` raises for anything that Slack or the store does.
 
-    Only the person who asked sees it, whichever way it takes. An answer whose outcome is unknown is given again: seen
-    twice by one person, it does less harm than unseen.
-
-    `now` is a clock in seconds, `key` the question's: another process gives the same answer.
-
-    Nobody has used `url` yet, as far as is known, and it serves for `LIFE` from now on. Slack says when it does not, as
-    after a restart, and then another way is taken. `words` gives the question's, escaped mrkdwn: they stand above the
-    files, which the answer itself cannot carry. `replaces`: the answer takes the place of the message whose button was
-    clicked. Else each use of the url is a new message and stays: by the url of a command Slack replaces nothing
-    (slackapi/bolt-js#2287 and bolt-python#1268).
-
-    Neither `progress` nor `answer` raises for anything that Slack or the store does.
+    `now` is a clock in seconds. `key` is the question's: the direct messages of an answer by another process take the
+    place of this one's. Nobody has used `url` yet, as far as is known, and it serves for `LIFE` from now on. `words`
+    gives the question's, escaped mrkdwn: they stand above the files, which the answer itself cannot carry. `replaces`:
+    the answer takes the place of the message whose button was clicked. Else each use of the url is a new message and
+    stays: by the url of a command Slack replaces nothing (slackapi/bolt-js#2287 and bolt-python#1268).
     """
 
     def __init__(
@@ -131,10 +123,9 @@ class Responder:
                 log.info("no progress was shown: %s", in_english(failure.message))
 
     async def answer(self, message: Message, *, mark: str = "") -> None:
-        """Shows the message to the person who asked, at worst as a direct message. No message of theirs exists to
-        `mark`. What neither Slack nor the store takes is lost, and the log says so.
-
-        Files go into the person's direct messages with the bot, and the message says so.
+        """Shows the message to the person who asked, at worst as a direct message. Files go into the person's direct
+        messages with the bot, and the message says so. No message of theirs exists to `mark`. What neither Slack nor
+        the store takes is lost, and the log says so.
         """
         del mark
         async with self._one_at_a_time:
@@ -181,7 +172,7 @@ class Responder:
         return without_files(form, self._say("desk.files-elsewhere")) if told else form._replace(files=())
 
     async def _direct(self, message: Message, what: str) -> bool:
-        """By the outbox. One key for each answer, so that the whole of it takes the place of its files' line."""
+        """Puts the message into the outbox, under one key per answer, so that the answer replaces its files' line."""
         try:
             await self._outbox.put(f"answer:{self._name}:{self._answers}", self._user, message, severity="warning")
         except StoreError as error:
@@ -191,11 +182,10 @@ class Responder:
 
 
 class ChannelReply(msgspec.Struct):
-    """An answer in the channel or thread, kept until Slack has it; `key` is its key in the outbox, `answered` that of
-    the fact that the question is answered; `asker` is the person's id.
-
-    `asked_ts` is the message that asked, if one did. `url` is the response_url of the click that asked, if one did;
-    `clears`: the message that only the asker saw is removed.
+    """An answer in the channel or thread, kept until Slack has it. `key` is its key in the outbox, `answered` that of
+    the fact that the question is answered; `asker` is the person's id, `asked_ts` the message that asked, if one did.
+    `url` is the response_url of the click that asked, if one did; `clears`: the message that only the asker saw is
+    removed.
     """
 
     gateway: Gateway
@@ -226,8 +216,7 @@ class ChannelReply(msgspec.Struct):
 
     async def answer(self, message: Message, *, mark: str) -> None:
         """Sends the answer; returns when it is safe in the outbox, or posted by the url where the bot is no member.
-
-        Without a store the answer is posted at once: that may fail, but silence would be certain.
+        Without a store it is posted at once: that may fail, but silence would be certain.
         """
         if await self._may_post():
             try:
@@ -250,7 +239,7 @@ class ChannelReply(msgspec.Struct):
         await self._mark("eyes", remove=True)
 
     async def _may_post(self) -> bool:
-        """A command, and the buttons of its answer, work also where the bot is no member and may not post."""
+        """Whether the bot may post here: a command and its answer's buttons work also where it is no member."""
         if not self.url:
             return True
         try:
@@ -270,7 +259,7 @@ class ChannelReply(msgspec.Struct):
                 await self._put(message)
 
     async def _put(self, message: Message, fact: Fact | None = None) -> None:
-        """Under one key, so that the answer replaces the progress, also when another process gives it."""
+        """Keeps the message under one key, so that the answer replaces the progress, also from another process."""
         await self.outbox.put(self.key, self.channel, message, thread_ts=self.thread_ts, fact=fact, asker=self.asker)
 
     async def _mark(self, name: str, *, remove: bool = False) -> None:
@@ -285,7 +274,7 @@ Reply = Responder | ChannelReply
 
 @contextlib.contextmanager
 def _failures_logged(what: str):  # noqa: ANN202
-    """A receipt that fails does not stop the answer."""
+    """Logs failures inside: a receipt that fails does not stop the answer."""
     try:
         yield
     except (SlackFailure, StoreError) as failure:

@@ -1,9 +1,7 @@
-"""The store's alerts, a row for each outbreak. An alert that was taken is sorted into an incident later
-(`bot.store.incidents`), or a route of the settings ignores it: it is then in no incident, and only counted.
-
-Of alerts that are over, the store keeps when those of pods fired, and how many GPUs these pods asked for.
-
-The functions below the class work inside a transaction of the class or of `bot.store.incidents`.
+"""The store's alerts, a row for each outbreak: one time that an alert fires. An alert that was taken is sorted into an
+incident later (`bot.store.incidents`), or a route of the settings ignores it: it is then in no incident, and only
+counted. Of alerts that are over, the store keeps when those of pods fired, and how many GPUs these pods asked for. The
+functions below the class work inside a transaction of the class or of `bot.store.incidents`.
 """
 
 import json
@@ -83,9 +81,7 @@ class AlertRows(StoredRows):
         return set(await self._scalars("looking for new alerts", query))
 
     async def unsorted(self, most: int, label: str = "", but: Collection[str] | None = None) -> list[Alert]:
-        """The oldest alerts, `most` at most, whose cause was not looked for yet and whose cluster is named `label`, or
-        with `but` also any name that is not in `but`.
-        """
+        """The oldest unsorted alerts, `most` at most, of the cluster `label`, with `but` also of any not in it."""
         named_so = alerts.c.cluster == label
         here = named_so if but is None else or_(named_so, alerts.c.cluster.not_in(but))
         query = select(alerts).where(alerts.c.incident == "", here).order_by(alerts.c.received_at).limit(most)
@@ -140,9 +136,7 @@ class AlertRows(StoredRows):
         return Ignored(sum(row.n for row in firing), total, tuple(sorted(row.name for row in firing)))
 
     async def spells(self, incident_ids: Collection[str]) -> dict[str, list[FiringSpan]]:
-        """When alerts about pods of these incidents fired, by incident; incidents without pods have no key. An alert
-        that ended because nobody repeated it ended when it was last heard of.
-        """
+        """When alerts about pods fired, by incident; one that is not repeated ended when it was last heard of."""
         found: defaultdict[str, list[FiringSpan]] = defaultdict(list)
         about_pods = select(alerts).where(alerts.c.incident.in_(incident_ids), alerts.c.pod != "")
         for row in await self._read("reading how long pods were affected", about_pods):
@@ -189,9 +183,7 @@ async def keep_alerts(connection: AsyncConnection, some: Sequence[Alert], at: fl
 async def note_needs(
     connection: AsyncConnection, given: Sequence[Alert], incident: str, needs: Mapping[tuple[str, str], GpuRequest]
 ) -> None:
-    """Notes at the incident's alerts (incident "": not sorted yet) how many GPUs their pods ask for, where `needs`
-    knows. The alerts are in order of `name_of`.
-    """
+    """Notes at an incident's alerts how many GPUs their pods ask for; `given` is in order of `name_of`."""
     rows = [
         {"of_source": alert.source, "of_fingerprint": alert.fingerprint, "of_incident": incident}
         | {"gpus": need.gpus, "pod_created_at": need.created_at}
@@ -203,9 +195,7 @@ async def note_needs(
 
 
 async def count_once(connection: AsyncConnection, these: Any, incident_id: str) -> None:
-    """Keeps only the newest outbreak of an alert that came and went in one incident. The row keeps from when to when
-    the alert fired before, and for how many seconds of that time.
-    """
+    """Merges an alert's outbreaks in one incident into the newest row, with when and how long it fired before."""
     other = alerts.alias()
     same = and_(other.c.source == alerts.c.source, other.c.fingerprint == alerts.c.fingerprint)
     same = and_(same, other.c.incident == incident_id)
@@ -221,7 +211,7 @@ async def count_once(connection: AsyncConnection, these: Any, incident_id: str) 
 
 
 def _with_those_before(outbreaks: Sequence[Any]) -> dict[str, Any]:
-    """An alert may come back with the start it had: what was counted is not counted again."""
+    """The newest outbreak's row with the time of those before; what two outbreaks share counts once."""
     newest = outbreaks[-1]
     spans = [(row.before_began, row.before_ended, row.before_s) for row in outbreaks if row.before_s]
     spans += [(began, ended, ended - began) for began, ended in map(_period, outbreaks[:-1]) if ended > began]
@@ -273,9 +263,7 @@ def parts(given: Sequence[T]) -> Generator[Sequence[T]]:
 
 
 def conditions_of(given: Sequence[Alert]) -> Generator[Any]:
-    """Yields the conditions that select these alerts' rows, each for alerts of one source and not too many for one
-    statement; the alerts are in order of `name_of`.
-    """
+    """The conditions that select these alerts' rows, each for one statement; `given` is in order of `name_of`."""
     for some in parts(given):
         for source, ours in groupby(some, key=lambda alert: alert.source):
             yield and_(alerts.c.source == source, alerts.c.fingerprint.in_({alert.fingerprint for alert in ours}))
@@ -288,9 +276,8 @@ def alert_of(row: Row[Any]) -> Alert:
 
 
 async def _newest(connection: AsyncConnection, some: Sequence[Alert]) -> dict[tuple[str, str], Outbreak]:
-    """The newest outbreak of each, locked in the order of their keys as everywhere, or two would wait for ever.
-
-    Raises OvertakenError where another replica began a newer one while this waited for the lock of the one before.
+    """The newest outbreak of each, locked in the order of their keys as everywhere, or two would wait for ever. Raises
+    OvertakenError where another replica began a newer one while this waited for the lock.
     """
     later = alerts.alias()
     same = and_(later.c.source == alerts.c.source, later.c.fingerprint == alerts.c.fingerprint)
@@ -318,7 +305,7 @@ def _each(rows: Sequence[Any], what: str) -> tuple[str, ...]:
 
 
 def _period(row: Any) -> tuple[float, float]:
-    """What senders say of times counts within what was heard of the alert, and of the pod."""
+    """When the alert fired, as its sender says, within what was heard of the alert and of its pod."""
     ended = {"firing": math.inf, "silent": row.heard_at}.get(row.status)
     if ended is None:
         ended = min(_seconds(row.ends_at, row.changed_at), row.changed_at)

@@ -94,9 +94,7 @@ class Audit(StoredRows):
         return [AuditEntry(**row | {"detail": json.loads(row["detail"])}) for row in named]
 
     async def verify(self, kept: str = "") -> Broken | Verified:
-        """Checks the whole log and gives the first row that is not as it was written, if there is one. `kept` is the
-        hash of a row that must still be in the log.
-        """
+        """Gives the first row that is not as it was written, if any. `kept` is the hash of a row that must be there."""
         number, previous, signed_from, kept_at = 0, BEGINNING, 0, 0
         in_order = select(audit).order_by(audit.c.seq).limit(PAGE)
         # Before the first also those that should not be there.

@@ -1,7 +1,6 @@
 """The rows of temporary changes, and of changes that wait for somebody else's approval (`Approvals`).
 
-The record on the Deployment says how a change is reverted; the copy in the row does where that record is damaged or
-gone. The row also serves for telling people, and for noticing a change that ended while nobody looked.
+A row's copy of the record reverts a change whose own is damaged or gone, and shows what ended while nobody looked.
 """
 
 import contextlib
@@ -32,9 +31,7 @@ class ChangeRows(AuditedRows):
         self._cluster = cluster
 
     async def planned(self, record: Record, uid: str, line: AuditLine | None = None) -> None:
-        """Notes a change before anything is written to the cluster. A second plan of the same change replaces the
-        first. `line` is written to the audit log the first time only.
-        """
+        """Notes a planned change, in place of its earlier plan; `line` goes to the audit log the first time only."""
         values = {"uid": uid, "record": write_record(record), "updated_at": self._now()}
         async with self._audit.transaction("noting a planned change") as (connection, write):
             here = (changes.c.id == record.id) & (changes.c.state == "planned")
@@ -45,9 +42,7 @@ class ChangeRows(AuditedRows):
                     await write(line)
 
     async def note(self, event: ChangeEvent, line: AuditLine | None = None) -> bool:
-        """Notes an event of a change, and `line` in the audit log. False, with nothing written, where the event is no
-        news: it is the same as before, or the change had ended.
-        """
+        """Notes an event of a change, with `line` in the audit log; False, and nothing written, where it is no news."""
         if event.record is None:
             return False
         with contextlib.suppress(TakenError):  # another replica noted it first
@@ -133,9 +128,7 @@ def _after(event: ChangeEvent, row: dict[str, Any]) -> dict[str, Any]:
 
 Decision = Literal["approved", "refused", "void"]
 State = Literal["pending", "expired", "done", "not-done"] | Decision
-"""The state of an approval. `done`: the change was begun, and its own row tells its outcome; `not-done`: it was not
-begun, and `reason` says why.
-"""
+"""An approval's state. `done`: the change was begun, and its row tells its outcome; `not-done`: `reason` says why."""
 EXPIRES_S = 600.0
 """Seconds until an approval that nobody gave expires."""
 _LATELY_S = 3600.0
@@ -144,15 +137,10 @@ _COUNTED = ("requested", "over-limit")
 
 
 class Approval(msgspec.Struct, frozen=True):
-    """A change that waits for somebody else's approval. It is decided once, by whoever comes first, and for good.
-
-        pending -> approved | refused | expired | void
-        approved -> done | not-done
-
-    `digest` is of exactly what is approved, `request` (JSON) what is done then.
-
-    `expires_at` is in seconds since 1970, by the clock of the cluster's API server as is every `now` below: replicas
-    share it.
+    """A change that waits for somebody else's approval. It is decided once, by whoever comes first, and for good:
+    pending -> approved | refused | expired | void; later approved -> done | not-done. `digest` is of exactly what is
+    approved, `request` (JSON) what is done then. `expires_at` is in seconds since 1970, by the clock of the cluster's
+    API server, which replicas share, as is every `now` below.
     """
 
     id: str
@@ -209,7 +197,7 @@ class Approvals(AuditedRows):
 
     async def to_look_after(self, cluster: str, seconds: float, *, now: float) -> list[Approval]:
         """A cluster's approvals that need attention, the oldest first: pending ones, shown as expired where nobody
-        decided in time; those approved at least `seconds` ago without a noted outcome; and those refused or void in the
+        decided in time; those approved at least `seconds` ago without a noted outcome; those refused or void in the
         last hour.
         """
         waiting = approvals.c.state == "pending"
@@ -242,9 +230,8 @@ class Approvals(AuditedRows):
             return True
 
     async def count_requests(self, actor: str, since: str) -> int:
-        """Counts the changes that `actor` asked for since `since` (RFC 3339), by the audit log, less those refused by
-        the limit. Each is written to the log before it is counted, so that of two at once, in any replica, none goes
-        uncounted.
+        """Counts the changes that `actor` asked for since `since` (RFC 3339), by the audit log, less those over the
+        limit. Each is logged before it is counted, so that of two at once, in any replica, none goes uncounted.
         """
         here = (audit.c.actor == actor) & (audit.c.at >= since) & audit.c.outcome.in_(_COUNTED)
         counted = select(audit.c.outcome, func.count().label("n")).where(here).group_by(audit.c.outcome)

@@ -1,7 +1,6 @@
 """The rows of digests: which channel wants one when, and what became of each.
 
-A due digest is claimed by inserting its row, and taken over from a process that died; its message has one key in the
-outbox. So each is posted once, however many replicas and restarts there are.
+A due digest is claimed by inserting its row, and its message has one key in the outbox: it is posted only once.
 """
 
 import hashlib
@@ -32,9 +31,7 @@ DigestKind = Literal["digest", "oncall"]
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """A digest that a channel wants: of a cluster, or of how things went on call (of all clusters). No occurrence up to
-    `since` (unix seconds) is due.
-    """
+    """A digest that a channel wants, of a cluster or of on-call; no occurrence up to `since` (unix seconds) is due."""
 
     id: str
     channel: str
@@ -81,10 +78,7 @@ class DigestRows(AuditedRows):
         noted: Noted | None = None,
         once: str = "",
     ) -> Digest:
-        """Adds a digest that is due from now on, with the audit line that `noted` makes of it.
-
-        `once` is the key of a deed; the deed done again gives the same digest.
-        """
+        """Adds a digest due from now on, with `noted`'s audit line; again for the key `once`, it gives the same."""
         made = Digest(_id_of(once), channel, cluster, schedule, by=by, since=self._now(), kind=kind)
         values = {
             **msgspec.structs.asdict(made),
@@ -100,9 +94,7 @@ class DigestRows(AuditedRows):
         return made
 
     async def keep_given(self, given: Sequence[GivenDigest]) -> None:
-        """Adds the digests that the settings name, and forgets those that the settings no longer name; a digest that
-        people stopped stays stopped.
-        """
+        """Adds and removes digests until the settings' are those of `given`; one that people stopped stays stopped."""
         named = {_id_of(json.dumps(one)): one for one in given}
         async with self._writing("keeping the digests of the settings") as connection:
             gone = and_(digests.c.by == _SETTINGS, digests.c.id.not_in(named))
@@ -119,9 +111,7 @@ class DigestRows(AuditedRows):
             return await is_known(connection, once)
 
     async def stop(self, digest_id: str, channel: str, line: AuditLine | None = None, once: str = "") -> bool:
-        """Stops the channel's digest with this id, with `line` in the audit log; False where the channel has none that
-        runs. True also where the deed of the key `once` has stopped it before.
-        """
+        """Stops the channel's digest and audits `line`; False if none runs, unless the key `once` stopped it before."""
         here = and_(digests.c.id == digest_id, digests.c.channel == channel, digests.c.stopped == 0)
         async with self._audit.transaction("stopping a digest") as (connection, write):
             if await is_known(connection, once):

@@ -1,7 +1,6 @@
-"""Opens the database (SQLite's particulars are handled in this module only), and holds what all parts of the store use.
+"""Opens the database, with SQLite's particulars, and holds what all parts of the store use.
 
-Processes that share a store tell each other apart by one clock, leases of periodic tasks, and a sender's name. A
-process owns what it has claimed while it lives, which it shows every `BEAT_S` by renewing all its claims.
+A process owns what it has claimed while it lives, which it shows every `BEAT_S` by renewing all its claims.
 """
 
 import asyncio
@@ -84,10 +83,7 @@ def columns(row: Row[Any]) -> dict[str, Any]:
 
 
 class StoredRows:
-    """A part of the store. Each method is one transaction, unless it says otherwise, and raises only StoreError.
-
-    `now` gives seconds since 1970.
-    """
+    """A part of the store. Its methods raise only StoreError, and nearly all of them are a single transaction."""
 
     def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
         self._engine = engine
@@ -121,15 +117,13 @@ class StoredRows:
         return row[0] if row else None
 
     async def _write(self, what: str, statement: UpdateBase) -> int:
-        """How many rows it changed."""
+        """Executes the statement, and gives how many rows it changed."""
         async with self._writing(what) as connection:
             return (await connection.execute(statement)).rowcount
 
 
 async def transaction(engine: AsyncEngine, what: str, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-    """Gives the result of `work`, run in a transaction of its own: up to four times, if another replica wrote the same
-    key first, or newer rows. Raises StoreError.
-    """
+    """The result of `work` in a transaction, tried four times at most against other replicas. Raises StoreError."""
     with store_errors(what):
         for _ in range(_TRIES - 1):
             with contextlib.suppress(IntegrityError, OvertakenError):
@@ -151,9 +145,7 @@ def _hint(reason: str) -> Text:
 
 @contextlib.asynccontextmanager
 async def open_engine(url: str, patience: float, *, make: bool = True) -> AsyncGenerator[AsyncEngine]:
-    """The database with its tables, which are made and upgraded only with `make`. SQLite waits `patience` seconds for
-    another process's lock.
-    """
+    """The database with its tables, made and upgraded only with `make`; SQLite waits `patience` seconds for a lock."""
     async with connect(url, patience, make=make) as (engine, shown):
         with store_errors(f"opening the store {shown}"):
             async with engine.begin() if make else engine.connect() as connection:
@@ -175,7 +167,7 @@ async def open_engine(url: str, patience: float, *, make: bool = True) -> AsyncG
 
 @contextlib.asynccontextmanager
 async def connect(url: str, patience: float, *, make: bool = True) -> AsyncGenerator[tuple[AsyncEngine, str]]:
-    """The database as it is, and its address without password. Without `make`, no file raises NoStoreError."""
+    """The database as it is, and its address without password. Without `make`, a missing file raises NoStoreError."""
     address = _address(url)
     shown = address.set(query={}).render_as_string(hide_password=True)  # a driver takes a password there as well
     if not make and _is_file(address) and not await asyncio.to_thread(Path(str(address.database)).exists):
@@ -244,14 +236,14 @@ async def _engine(address: URL, patience: float) -> AsyncEngine:
 
 
 def _keep_private(file: Path) -> None:
-    """Only its owner may read it, from its first byte on. SQLite gives the files beside it the same mode."""
+    """Lets only the owner read the file, from its first byte on; SQLite gives the files beside it the same mode."""
     with contextlib.suppress(OSError):  # SQLite says what is wrong with the place
         file.touch(mode=0o600)
         file.chmod(0o600)
 
 
 def _write_ahead(cursor: Any, until: float) -> None:
-    """The change to WAL is refused at once while another process makes the file: a transaction waits for that."""
+    """Switches to WAL, which is refused at once while another process makes the file: a transaction waits for that."""
     while True:
         try:
             cursor.execute("PRAGMA journal_mode = WAL")
@@ -276,9 +268,7 @@ _NOW = text("SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precisi
 
 
 class DatabaseClock(StoredRows):
-    """PostgreSQL's clock: calling it gives seconds since 1970, counted on from the last `read`. This machine's clock
-    may be hours off.
-    """
+    """PostgreSQL's clock in seconds since 1970, counted on from the last `read`; this machine's may be hours off."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         super().__init__(engine, self)
@@ -298,10 +288,7 @@ class TaskLeases(StoredRows):
     """The leases of periodic tasks in the store."""
 
     async def hold(self, name: str, owner: str, seconds: float) -> bool:
-        """Takes or renews the lease of the task `name` for `seconds` from now; True if `owner` holds it.
-
-        A lease only saves work: nothing relies on one owner being the only one.
-        """
+        """Takes or renews a task's lease for `seconds`; True if `owner` has it. Nothing relies on a sole owner."""
         now = self._now()
 
         async def taken(connection: AsyncConnection) -> bool:
@@ -332,16 +319,12 @@ class Sender(NamedTuple):
 @contextlib.contextmanager
 def sender(store_url: str) -> Generator[Sender]:
     """The name by which this process sends from the outbox, and whether it is the only one here that uses the store.
-
-    Alone it has this machine's name, so that after a crash its successor here goes on at once with what was being done,
-    and not when the lease has lapsed.
-
-    The machine's name is right only while no other process has it: two living senders would take a message out of each
-    other's hands and post it twice. Pods are named apart, but two processes of one machine are not, as when the new one
-    starts while the old one drains. So a process with the name holds a lock, which the kernel frees when the process
-    ends, however it ends. A process that finds the lock held, or cannot lock here, gets a name of its own and waits for
-    leases like any other replica. The lock is an abstract socket, which needs no file: hosts that share a name share
-    their network as well, or are separate pods with names of their own.
+    Alone it has this machine's name, so that after a crash its successor here goes on at once, and not when the lease
+    has lapsed. Two living senders of one name would take a message out of each other's hands and post it twice, and two
+    processes of one machine may overlap. So a process with the name holds a lock, which the kernel frees however the
+    process ends. A process that finds the lock held, or cannot lock here, gets a name of its own and waits for leases
+    like any other replica. The lock is an abstract socket, which needs no file: hosts that share a name share their
+    network as well, or are separate pods with names of their own.
     """
     name = socket.gethostname()[:_LONGEST_NAME]
     digest = hashlib.sha256(f"{name} {store_url}".encode()).hexdigest()

@@ -39,9 +39,7 @@ MINUTE_S = 60.0
 
 
 class ThreadLimit(NamedTuple):
-    """How many threads (`most`) may open in a channel in a minute. Beyond it, alerts of further causes go into the
-    incident of the cause `gathered`.
-    """
+    """A channel opens at most `most` threads a minute; alerts of further causes join the incident of `gathered`."""
 
     most: int
     gathered: Cause
@@ -50,9 +48,7 @@ class ThreadLimit(NamedTuple):
 async def is_crowded(
     connection: AsyncConnection, channel: str, severity: Severity, limit: ThreadLimit, now: float
 ) -> bool:
-    """Whether the channel opened as many threads in the last minute as `limit` allows, counting those at least as
-    severe: so a severe incident never waits for lesser ones.
-    """
+    """Whether the channel opened `limit.most` threads in the last minute, counting only those at least as severe."""
     recent = and_(incidents.c.channel == channel, incidents.c.created_at > now - MINUTE_S)
     texts = (await connection.scalars(select(incidents.c.cause).where(recent))).all()
     causes = [msgspec.json.decode(text, type=Cause) for text in texts]
@@ -77,7 +73,7 @@ class IncidentRow(msgspec.Struct, frozen=True):
 
 
 class IncidentRows(AuditedRows):
-    """The incidents in the store. Each method is one transaction and raises only StoreError."""
+    """The incidents in the store. Each method raises only StoreError."""
 
     async def sort(  # what an incident is made of
         self,
@@ -90,12 +86,10 @@ class IncidentRows(AuditedRows):
         out_of: str = "",
         needs: Mapping[tuple[str, str], GpuRequest] | None = None,
     ) -> str:
-        """Puts the alerts into the cluster's open incident with that cause, or into a new one, and gives its id. Beyond
-        `limit` they go into the incident of `limit.gathered`. With `out_of`, the id of an incident, they are taken out
-        of that one.
-
-        `needs` is how many GPUs the alerts' pods ask for, by namespace and name. The id is empty where another replica
-        has sorted all the alerts already.
+        """Puts the alerts into the cluster's open incident with that cause, or into a new one, or beyond `limit` into
+        that of `limit.gathered`. Gives its id, empty where another replica has sorted all the alerts already. With
+        `out_of`, the id of an incident, they are taken out of that one. `needs` is how many GPUs their pods ask for, by
+        namespace and name.
         """
         in_order, severity = sorted(given, key=name_of), severest(cause.severity, [alert.severity for alert in given])
 
@@ -285,7 +279,7 @@ def _key(cluster: str, cause: Cause) -> str:
 
 
 def _open_one(open_key: str) -> Any:
-    """Locked, or it could end before its alerts are in it."""
+    """Selects and locks the open incident, or it could end before its alerts are in it."""
     return select(incidents.c.id).where(incidents.c.open_key == open_key).with_for_update()
 
 

@@ -2,9 +2,9 @@
 
 A row goes new -> sending -> done or failed. The process that sends it owns it until `lease_until`, which it renews as
 long as it lives (`OutboxRows.hold`); a row still `sending` after that was left by a process that died, and whoever
-takes it over has to look whether Slack has the message. `version` counts its contents: the newest one is what Slack
-shall show, so `sent_version < version` is work to do. A row in `files` is posted and owned by nobody; its files are
-tried again from `lease_until` on, after all new rows.
+takes it over has to look whether Slack has the message. `version` counts its contents: `sent_version < version` is work
+to do. A row in `files` is posted and owned by nobody; its files are tried again from `lease_until` on, after all new
+rows.
 """
 
 import hashlib
@@ -34,9 +34,8 @@ Values = dict[str, Any]
 
 
 class StoredFile(NamedTuple):
-    """A file of a message in the outbox. `about` is {"name", "title", "alt_text"}.
-
-    `state` is new, staged (Slack has it), sharing (it may stand in the thread since the row's `sent_at`), done, failed.
+    """A file of a message in the outbox. `about` is {"name", "title", "alt_text"}. `state` is new, staged (Slack has
+    it), sharing (it may stand in the thread since the row's `sent_at`), done, failed.
     """
 
     digest: str
@@ -96,11 +95,9 @@ class OutboxRows(StoredRows):
         fact: Fact | None = None,
         asker: str = "",
     ) -> None:
-        """Makes `content` and `files` what the channel's message `key` says. The same again changes nothing, unless it
-        had failed.
-
-        `sought_since`: where the key is new here, its message may stand in the channel since then, by another store.
-        The row is then as a process leaves it that died while it posted an older content. `fact` is known from then on.
+        """Makes `content` and `files` what the channel's message `key` says, and keeps `fact`. The same again changes
+        nothing, unless it had failed. `sought_since`: where the key is new here, its message may stand in the channel
+        since then, by another store; the row is then as a process leaves it that died while it posted an older content.
         """
         values = {
             "content": json.dumps(content),
@@ -176,10 +173,9 @@ class OutboxRows(StoredRows):
             return await _change(connection, mine, {"owner": owner, "lease_until": now + lease})
 
     async def claim(self, channel: str, owner: str, now: float, lease: float) -> QueuedMessage | None:
-        """Claims the channel's row whose turn it is; it is then `sending`, and the owner's for `lease` seconds. The
-        most severe goes first, then one for the person answered there longest ago, then the oldest; last, files to try
-        again. None without a row, or if another process is sending to the channel, or anyone did less than `SPACING`
-        ago.
+        """Claims the channel's next row, which is then `sending`, and the owner's for `lease` seconds. The most severe
+        goes first, then one for the person answered there longest ago, then the oldest; last, files to try again. None
+        without a row, while another process sends to the channel, and less than `SPACING` after anyone did.
         """
         other = outbox.alias()
         theirs = select(other.c.id).where(other.c.channel == channel)
@@ -209,9 +205,7 @@ class OutboxRows(StoredRows):
     async def sent(
         self, row: QueuedMessage, channel: str, ts: str, files: Sequence[StoredFile] = ()
     ) -> QueuedMessage | None:
-        """Notes that Slack has the content tried last, as message `ts` in `channel`, and adds its files. Gives the row
-        as it is then; None if it was taken away.
-        """
+        """Notes that Slack has the content tried last, at `ts`, and adds `files`. None if the row was taken away."""
         values = {"sent_version": row.tried_version, "posted_channel": channel, "posted_ts": ts}
         async with self._writing("noting a message as sent") as connection:
             changed = await _change(connection, _owned(row), values)
@@ -235,9 +229,7 @@ class OutboxRows(StoredRows):
         await self._mine(row, {"state": case((_unsaid, "new"), else_="done"), "owner": ""})
 
     async def fail(self, row: QueuedMessage, reason: str) -> None:
-        """Marks the row as failed; it is kept with the reason, and without the content of its files. With newer content
-        than `row` has it is new again.
-        """
+        """Marks the row as failed, keeping the reason and no files' content; with newer content it is new again."""
         open_ = and_(outbox_files.c.row_id == row.id, outbox_files.c.state.in_(_OPEN))
         newer = outbox.c.version > row.version
         values = {"state": case((newer, "new"), else_="failed"), "owner": "", "reason": case((newer, ""), else_=reason)}
@@ -277,7 +269,7 @@ class OutboxRows(StoredRows):
                 await connection.execute(update(outbox_files).where(here).values(**values))
 
     async def sweep(self, now: float) -> None:
-        """Forgets rows that were queued more than `DONE_KEPT`, or failed ones more than `FAILED_KEPT`, seconds ago."""
+        """Forgets sent rows queued more than `DONE_KEPT`, and failed ones more than `FAILED_KEPT`, seconds ago."""
         old = or_(
             and_(outbox.c.state == "done", outbox.c.queued_at <= now - DONE_KEPT),
             and_(outbox.c.state == "failed", outbox.c.queued_at <= now - FAILED_KEPT),

@@ -36,9 +36,8 @@ class ProfileRows(StoredRows):
     """The kept profiles in the store. Every method is one transaction. Raises StoreError; `content` also NotFound."""
 
     async def keep(self, about: KeptProfile, content: bytes, *, most: int, days: float, most_bytes: int) -> None:
-        """Keeps a profile, once, and drops old ones: the newest `most` stay, none older than `days`.
-
-        All together have at most `most_bytes`. A larger profile is not kept, and drops none of the others.
+        """Keeps a profile, once, and drops old ones: the newest `most` stay, none older than `days`, all together in
+        `most_bytes`. A larger profile is not kept, and drops none of the others.
         """
         if about.size > most_bytes:
             return

@@ -1,7 +1,6 @@
 """The store: which work was claimed or done, what a thread is about, and all other parts of the bot's database.
 
-Work that a process has claimed stays its own as long as that process lives, which it shows by renewing all its claims
-(`Store.hold`). A process that has not renewed its claims for `HOLDS_S` is dead, and anybody may take its work.
+A process renews all its claims (`Store.hold`); one that has not for `HOLDS_S` is dead: anybody may take its work.
 """
 
 import contextlib
@@ -45,10 +44,9 @@ class Unfinished(NamedTuple):
 
 
 class Store(StoredRows):
-    """The bot's memory. Every method is one transaction and raises only StoreError.
-
-    `now` gives the seconds since 1970 with which its times are compared; the processes that share it agree on them.
-    `alone`: no other process uses it, so whatever another one has claimed was left by a dead process.
+    """The bot's memory. Its methods raise only StoreError. `now` gives seconds since 1970; the processes that share the
+    store agree on them. `alone`: no other process uses it, so whatever another one has claimed was left by a dead
+    process.
     """
 
     def __init__(
@@ -82,10 +80,7 @@ class Store(StoredRows):
         return ChangeRows(self._engine, self.now, self.audit, cluster)
 
     async def claim(self, key: str, payload: str = "") -> bool:
-        """Claims the work on `key`; False if it was done, or another process does it.
-
-        `payload` is what another process needs to do it, should this one die (`unfinished`).
-        """
+        """Claims the work on `key`, which `payload` describes (see `unfinished`); False if it is done or claimed."""
         return key in await self.claim_all({key: payload})
 
     async def claim_all(self, wanted: Mapping[str, str]) -> set[str]:
@@ -119,9 +114,7 @@ class Store(StoredRows):
         self._held_at = now
 
     async def held_keys(self) -> set[str]:
-        """The keys of work with a payload that this process has claimed, and not noted as done. Claims without a
-        payload are left out: no other process could do that work, and none may claim it again.
-        """
+        """The keys of this process's claims with a payload; without one no other process could do the work."""
         found = select(seen.c.key).where(self._mine, seen.c.payload != "")
         return set(await self._scalars("looking for unfinished work", found))
 
@@ -141,9 +134,7 @@ class Store(StoredRows):
         return and_(_running, seen.c.owner == self._owner)
 
     async def unfinished(self) -> list[Unfinished]:
-        """The work that no process does any more, the one that fewest processes died of first. For work that was given
-        up there is work to tell so, whose key ends with `DROPPED`; that is never given up.
-        """
+        """Work that no process does, fewest deaths first; work given up appears as work to tell so (`DROPPED`)."""
         await self.hold()
         wanted = select(seen.c.key, seen.c.payload, seen.c.deaths).where(_nobodys, seen.c.payload != "")
         in_order = wanted.order_by(seen.c.deaths, seen.c.key)
@@ -159,7 +150,7 @@ class Store(StoredRows):
         return list(await self._scalars("looking for work that is under way", found))
 
     async def _take_from_the_dead(self, connection: AsyncConnection) -> None:
-        """A try is what its process was at alone when it died: of more, nobody knows which one ended it."""
+        """Frees the work of dead processes; only work that a process did alone counts a try: it may be to blame."""
         living = select(seen.c.owner).where(_running, seen.c.expires_at > self.now())
         dead = and_(_running, seen.c.owner.not_in(("", self._owner)), seen.c.owner.not_in(living))
         found = select(seen.c.key, seen.c.owner).where(dead).order_by(seen.c.key).with_for_update()
@@ -193,10 +184,7 @@ class Store(StoredRows):
         )
 
     async def remember_thread(self, channel: str, thread_ts: str, words: str, cluster: str) -> None:
-        """Keeps the question (`words`, as typed) that the thread is about; a later one replaces it.
-
-        For an answer that is not posted yet, `thread_ts` is its key in the outbox.
-        """
+        """Keeps the thread's question, as typed; a later one replaces it. `thread_ts` may be its key in the outbox."""
         # A database takes neither half a surrogate pair nor, if it is PostgreSQL, a NUL.
         storable = words.encode(errors="replace").decode().replace("\0", "")
         values = {"words": storable, "cluster": cluster, "at": self.now()}
@@ -245,12 +233,10 @@ async def open_store(
     audit_keys: Sequence[str] = (),
 ) -> AsyncGenerator[Store]:
     """Opens the store, e.g. `sqlite:////var/lib/hami-bot/state.db`; makes its folder and tables if they do not exist.
-
-    `alone`: no other process has it open. In an SQLite file, which one machine has, all that is still claimed was left
-    by a process that died, and is `unfinished` at once; otherwise claims hold until they lapse.
-
-    `now` gives seconds since 1970; without it, PostgreSQL's clock does, or this machine's. The first of `audit_keys`
-    signs the audit log. Raises StoreError if the store cannot be used, or was written by a newer version.
+    `alone`: no other process has it open; of an SQLite file all that is still claimed is then `unfinished` at once,
+    otherwise claims hold until they lapse. `now` gives seconds since 1970; without it, PostgreSQL's clock does, or this
+    machine's. The first of `audit_keys` signs the audit log. Raises StoreError if the store cannot be used, or was
+    written by a newer version.
     """
     async with open_engine(url, patience) as engine:
         alone = alone and engine.dialect.name == "sqlite"

@@ -1,7 +1,4 @@
-"""The tables of the store. Times are seconds since 1970; no table is specific to one database.
-
-`bot.store.migrations` makes them, and says when a change of this file needs a revision there.
-"""
+"""The store's tables; times are unix seconds. `bot.store.migrations` says when a change here needs a revision."""
 
 from sqlalchemy import (
     Column,

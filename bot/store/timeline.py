@@ -1,7 +1,6 @@
-"""The events of incidents, and the pages that pagers are to get, written in the transaction of whoever changes the
-incident.
+"""The events of incidents, and the pages for pagers, written in the transaction of whoever changes the incident.
 
-Of one page only the newest state counts: a pager need not ring for what was acknowledged before it could be reached.
+Of one page only the newest state counts: a pager need not ring for what was acknowledged before.
 """
 
 import json

@@ -2,15 +2,12 @@
 
 The words stand in the TOML files beside this module, one per subject: `claim.en = …` and below it `claim.zh = …`.
 Codes, quotes and commands are never translated. A text is a `str.format` template; where a word goes with a number,
-`{count(is|are)}` is its first form for a `count` of one and its second for any other. `tests/test_texts.py` checks that
-every language has the same keys with the same placeholders, and that the code uses no other.
-
-A text that may be about another vendor's devices says `{GPU}`, `{GPUs}`, `{a_GPU}` or `{A_GPU}`, which no caller gives:
-they become GPUs unless the answer has another word for them (`Texts.about`). Chinese has one form, `{GPU}`.
-
-Chinese has a blank between a Chinese character and a Latin word, none between two Chinese characters. A template cannot
-know which of them a value begins and ends with, so a blank beside a placeholder is decided once the value is there. The
-inside of a value, such as a quote or a command, is never touched.
+`{count(is|are)}` is its first form for a `count` of one and its second for any other. A text that may be about another
+vendor's devices says `{GPU}`, `{GPUs}`, `{a_GPU}` or `{A_GPU}`, which no caller gives: they become GPUs unless the
+answer has another word for them (`Texts.about`). Chinese has one form, `{GPU}`, and a blank between a Chinese character
+and a Latin word, none between two Chinese characters: a blank beside a placeholder is decided once the value is there,
+whose inside is never touched. `tests/test_texts.py` checks that every language has the same keys with the same
+placeholders, and that the code uses no other.
 """
 
 import re
@@ -52,10 +49,9 @@ Form = tuple[str, str, str, str]
 
 
 class Text:
-    """Something to say, before it is words: `Text("running.claim", pod="ml/trainer-0", node="gpu-1")`.
-
-    A value is a string, a number, another text, or a sequence of these, which is told as a list. `gpu`, where it is
-    given, is the word for the devices that this text and the texts in it speak of.
+    """Something to say, before it is words: `Text("running.claim", pod="ml/trainer-0", node="gpu-1")`. A value is a
+    string, a number, another text, or a sequence of these, which is told as a list. `gpu`, where it is given, is the
+    word for the devices that this text and the texts in it speak of.
     """
 
     __slots__ = ("key", "values")
@@ -125,17 +121,17 @@ _OF_PARTS = frozenset({*_JOINED, _TOGETHER, _UNSTOPPED, _FITTING, _MADE})
 
 
 def stored_text(key: str, values: Mapping[str, Any]) -> Text:
-    """The text with a stored key and stored values."""
+    """A `Text` with a stored key and stored values."""
     return Text(key, **values)
 
 
 def literal(en: str, zh: str = "") -> Text:
-    """A text of given words, as those in a table of faults; `zh` defaults to the English."""
+    """A `Text` of given words, such as those in a table of faults; `zh` defaults to the English."""
     return Text(LITERAL, en=en, zh=zh or en)
 
 
 def listed(parts: Iterable[Prose]) -> Text:
-    """A text of parts in a list: `a, b`."""
+    """A `Text` that lists the parts: `a, b`."""
     return Text(_LISTED, parts=tuple(parts))
 
 
@@ -147,32 +143,32 @@ def some_names(names: Sequence[Prose], shown: int = 3) -> Prose:
 
 
 def clauses(parts: Iterable[Prose]) -> Text:
-    """A text of clauses in one sentence: `a; b`."""
+    """A `Text` of clauses in one sentence: `a; b`."""
     return Text(_CLAUSES, parts=tuple(parts))
 
 
 def spaced(*parts: Prose) -> Text:
-    """A text of words with blanks between them, without those that are empty."""
+    """A `Text` of the parts with blanks between them, without those that are empty."""
     return Text(_SPACED, parts=tuple(part for part in parts if part))
 
 
 def together(*parts: Prose, by: str = "") -> Text:
-    """A text of parts with `by` between them, without empty ones; Chinese has commas and colons of its own."""
+    """A `Text` of the parts with `by` between them, without empty ones; Chinese has its own commas and colons."""
     return Text(_TOGETHER, parts=tuple(part for part in parts if part), by=by)
 
 
 def unstopped(prose: Prose) -> Text:
-    """A text of a sentence without its full stop, to stand within another."""
+    """A `Text` of a sentence without its full stop, to stand within another."""
     return Text(_UNSTOPPED, parts=(prose,))
 
 
 def fitting(forms: Iterable[Prose], limit: int) -> Text:
-    """A text that becomes the first of `forms` with at most `limit` characters, or the last where none fits."""
+    """A `Text` that becomes the first of `forms` with at most `limit` characters, or the last where none fits."""
     return Text(_FITTING, parts=tuple(forms), limit=limit)
 
 
 def sentences(*parts: Prose) -> Text:
-    """A text of sentences one after the other, without those that are empty."""
+    """A `Text` of sentences one after the other, without those that are empty."""
     return Text(_SENTENCES, parts=tuple(part for part in parts if part))
 
 
@@ -186,12 +182,12 @@ def beginning(prose: Prose, limit: int) -> Prose:
 
 
 def named(word: str, kind: Kind) -> Text:
-    """A text of a word that programs read in English, by its kind."""
+    """A `Text` of a word that programs read in English, such as a column's name; `kind` says what the word names."""
     return Text(_NAMED, word=word, kind=kind)
 
 
 def made(make: Callable[..., str], *parts: Prose) -> Text:
-    """A text that `make` makes of the parts once they are words, to cut and escape for a medium; never stored."""
+    """A `Text` that `make` makes of the parts once they are words, to cut and escape for a medium; never stored."""
     return Text(_MADE, make=make, parts=parts)
 
 
@@ -325,7 +321,7 @@ def _section(language: Language, noun: str, section: str) -> dict[str, str]:
 
 
 def facts(section: str) -> Mapping[str, Any]:
-    """The entries of a section besides texts, which have a language."""
+    """The entries of a TOML section that are no texts, and so the same in each language."""
     import tomllib  # noqa: PLC0415  # as above
 
     return tomllib.loads("\n".join(_FACT.findall(_sections()[section].decode())))

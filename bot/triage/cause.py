@@ -21,13 +21,12 @@ _LEVELS: Mapping[str, Severity] = {
 
 class Cause(msgspec.Struct, frozen=True):
     """What several alerts have in common. `signature` is equal for equal causes (`playbooks.rules.waiting.alike`).
-
     `code` is the finding's, `STORM` for what gathers many causes, empty where nothing was found; then `why_not` says
     why, and `labels` (`instance=db-1`) are some of the first alert's. `claim` is about `subject` (`ns/pod` or a node,
     empty if the alert named neither); it is empty where `key` and `values` tell it. `nodes` are those that the cause
     lies in; `graph` is the http(s) address that shows an alert's expression, or empty. `step` is the first thing to do
-    about it, None where nothing was found. `verb` is the question that explains it, empty where the subject says which.
-    `gpu` are the values of the text about the GPU that an alert names and who holds it.
+    about it, or None. `verb` is the question that explains it, empty where the subject says which. `gpu` are the values
+    of the text about the GPU that an alert names and who holds it.
     """
 
     signature: str

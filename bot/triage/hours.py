@@ -23,7 +23,7 @@ class Hours(NamedTuple):
 
 
 def read_hours(text: str) -> Hours | None:
-    """The office hours in a text; None for an empty text, which means always. Raises ValueError, without the text."""
+    """The office hours in a text; None for an empty one, which means always. Raises ValueError without the text."""
     if not text.strip():
         return None
     found = _TEXT.fullmatch(text.strip())

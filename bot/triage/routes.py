@@ -1,7 +1,4 @@
-"""Which alerts go where: the routes of the settings, with matchers as Alertmanager's.
-
-Sources: `pkg/labels` of prometheus/alertmanager, its parser of matchers and how it anchors regular expressions.
-"""
+"""Which alerts go where: the settings' routes, with matchers as prometheus/alertmanager reads them (`pkg/labels`)."""
 
 import hashlib
 import re
@@ -36,10 +33,9 @@ class Matcher(NamedTuple):
 
 
 class Route(NamedTuple):
-    """A rule for alerts that fit all `matchers`: they go to `channel`, or are ignored if that is empty.
-
-    `group_by` are labels: alerts with equal values of them are one thread, instead of those of one cause. `name` tells
-    this route from others.
+    """A rule for alerts that fit all `matchers`: they go to `channel`, or are ignored if that is empty. `group_by` are
+    labels: alerts with equal values of them share a thread, instead of those of one cause. `name` tells this route from
+    others.
     """
 
     name: str
@@ -49,9 +45,7 @@ class Route(NamedTuple):
 
 
 class Ignored(NamedTuple):
-    """Counts the alerts that routes ignore: how many fire now, and how many there were in the time that alerts are
-    kept. `names` are those that fire.
-    """
+    """The alerts that routes ignore: how many are `firing`, how many `alerts` are kept, and the firing `names`."""
 
     firing: int = 0
     alerts: int = 0
@@ -70,9 +64,8 @@ def read_route(match: Sequence[str], channel: str, group_by: Sequence[str] = ())
 
 
 def read_matcher(text: str, place: Prose = "this") -> Matcher:
-    """The matcher in a text: a label, `=`, `!=`, `=~` or `!~`, and a value, with or without quotation marks.
-
-    Raises ValueError, which calls the text `place`.
+    """The matcher in a text: a label, `=`, `!=`, `=~` or `!~`, and a value, with or without quotation marks. Raises
+    ValueError, which calls the text `place`.
     """
     found = _MATCHER.fullmatch(text)
     value = _value(found[3]) if found else None
@@ -92,10 +85,9 @@ def route_of(labels: Mapping[str, str], routes: Sequence[Route]) -> Route | None
 
 
 def threaded(cause: Cause, labels: Mapping[str, str], route: Route | None, usual: str) -> Cause:
-    """The cause with the signature of the thread that an alert with these labels belongs to.
-
+    """The cause with the signature of the thread that an alert with these labels belongs to; all else stays as it is.
     In the `usual` channel a cause has its own thread, in any other one for each channel, and with `group_by` alerts of
-    one route with equal label values share a thread. All else of the cause stays as it is.
+    one route with equal label values share a thread.
     """
     if route is None or (route.channel == usual and not route.group_by):
         return cause
@@ -106,7 +98,7 @@ def threaded(cause: Cause, labels: Mapping[str, str], route: Route | None, usual
 
 
 def _value(text: str) -> str | None:
-    """Without its quotation marks; None of what no matcher has."""
+    """The matcher's value without its quotation marks; None for a text that is no value."""
     if quoted := _QUOTED.fullmatch(text):
         return _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], quoted[1])
     return text if text and _BARE.fullmatch(text) else None

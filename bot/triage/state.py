@@ -38,9 +38,7 @@ _NODE = "node "
 
 
 class MuteUntil(msgspec.Struct, frozen=True):
-    """When a mute ends: `at` in seconds since 1970 (0: at no time); `node`: as soon as HAMi sees that node again, or
-    the node is gone (empty: for no node). With neither, the mute lasts as long as its cause.
-    """
+    """When a mute ends: `at` (unix seconds), or when `node` registers again or is gone; else with its cause."""
 
     at: float = 0.0
     node: str = ""
@@ -74,12 +72,10 @@ def read_until(detail: str) -> MuteUntil:
 
 class Incident(msgspec.Struct, frozen=True):
     """The state of an incident. `since` is when the state began. `quiet_since`: since when nothing fires, 0 while
-    something does.
-
-    `muted_until` counts only while it is muted. `called` are those called in this round, the last at `called_at`; with
-    `soon` the first call waits for nothing. `severity` and `pods` are what they were when somebody was last called or
-    looked at it: empty until then, and right after. `page` counts the times that the pagers were called, and `paged`
-    are those that may still ring.
+    something does. `muted_until` counts only while it is muted. `called` are those called in this round, the last at
+    `called_at`; with `soon` the first call waits for nothing. `severity` and `pods` are what they were when somebody
+    was last called or looked at it: empty until then, and right after. `page` counts the times that the pagers were
+    called, and `paged` are those that may still ring.
     """
 
     state: State
@@ -103,9 +99,7 @@ class Incident(msgspec.Struct, frozen=True):
 
 
 class Extent(NamedTuple):
-    """How bad an incident is: the severest of what was found and of what the alerts say, and how many pods are
-    affected, or how many alerts fire where none names a pod.
-    """
+    """How bad an incident is: the severest of finding and alerts, and how many pods, or else firing alerts, it has."""
 
     severity: Severity = "warning"
     pods: int = 0
@@ -115,14 +109,13 @@ ORDINARY = Extent()
 
 
 class IncidentTimes(msgspec.Struct, frozen=True):
-    """The settings of incidents, in seconds: how long a cause must be gone to count as resolved, how long after that it
-    is the same incident that comes back, how long an open one waits for somebody before the next of the rota is called
-    (0: nobody ever is), and how long Alertmanager may be silent about an alert that fires (0: without limit). It
-    repeats what fires each `repeat_interval`, which is 4 h unless somebody set it, and 12 h in kube-prometheus-stack.
-
+    """The settings of incidents, in seconds: how long a cause must be gone to count as resolved (`settled_s`), how long
+    after that it is the same incident that comes back (`reopen_s`), how long an open one waits for somebody before the
+    next of the rota is called (`call_s`, 0: nobody ever is), and how long Alertmanager may be silent about an alert
+    that fires (`silent_s`, 0: without limit; it repeats what fires each `repeat_interval`, 4 h unless it is set).
     `last_resort` is called after the rota; `repeat_s` after that the round begins again, and `lapse_s` after an
-    acknowledgement (0: never). Outside `hours` (None: always) only what is critical calls, and with `critical_at_once`
-    that does not wait. What is info calls nobody. `pagers` are called with the first of each round.
+    acknowledgement (0: never). Outside `hours` (None: always) only what is critical calls, with `critical_at_once`
+    without waiting. What is info calls nobody. `pagers` are called with the first of each round.
     """
 
     settled_s: float = 300.0
@@ -212,10 +205,7 @@ def act(incident: Incident, done: Act) -> Step | str:
 
 
 def join_alert(incident: Incident, at: float, alert: str) -> Step:
-    """The step when another `alert` of the incident's cause, first heard of at `at`, fires.
-
-    Closing an incident is about the alerts that were there: one that comes later is for somebody to look at.
-    """
+    """The step when another `alert` of the cause fires, first heard of at `at`: it opens a closed incident again."""
     if incident.state != "closed" or incident.ended or at <= incident.since:
         return Step(incident)
     return Step(msgspec.structs.replace(_anew(incident, at), quiet_since=0.0), (News("renewed", detail=alert),))
@@ -230,10 +220,7 @@ def pass_time(
     nodes: Nodes = NO_NODES,
     extent: Extent = ORDINARY,
 ) -> Step:
-    """The step that time makes, from whether anything fires now and how bad it is, and from the nodes just read.
-
-    A second step at the same time changes nothing.
-    """
+    """The step that time makes, given whether anything fires, how bad it is, and `nodes`; twice at `at` is as once."""
     if incident.ended:
         return Step(incident)
     if not firing:
@@ -298,7 +285,6 @@ def _firing(incident: Incident, at: float, terms: IncidentTimes, nodes: Nodes, e
 
 
 def _is_looked_at(incident: Incident) -> bool:
-    """Whether somebody did something about it, or was called."""
     return incident.state in ("acknowledged", "muted") or (incident.state == "open" and bool(incident.called))
 
 
@@ -346,7 +332,7 @@ def _into(incident: Incident, state: State, at: float, *, owner: str | None = No
 
 
 def _anew(incident: Incident, at: float) -> Incident:
-    """Open again: whoever owned it still does, but nobody has said that they saw it."""
+    """The incident open again: whoever owned it still does, but nobody has said that they saw it."""
     return msgspec.structs.replace(_into(incident, "open", at), called=(), called_at=0.0)
 
 
@@ -372,9 +358,7 @@ class Page(NamedTuple):
 
 
 def key_of(incident_id: str, page: int) -> str:
-    """The deduplication key of an incident's page: its id, and for each later page one of its own, because a pager does
-    not ring again for a page that was acknowledged there.
-    """
+    """The deduplication key of an incident's page, another for each page: an acknowledged one does not ring again."""
     return incident_id if page <= 1 else f"{incident_id}.{page}"
 
 

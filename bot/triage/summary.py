@@ -1,6 +1,4 @@
-"""Summaries of incidents by their timelines: how long each took, who did what, who was called, and how many GPU-hours
-were affected; and the same for all incidents of a period, for the on-call report.
-"""
+"""Summaries of incidents by their timelines: times, who did what, who was called, GPU-hours; and the on-call report."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -16,11 +14,9 @@ from bot.triage.state import CALLS, News, Turn
 
 class Counts(msgspec.Struct, frozen=True):
     """How many alerts, pods and nodes of one incident fire now, and how many ever did; the nodes are those of alerts
-    that name no pod. `subjects` are some of the pods, firing ones first.
-
-    The other fields come from the alerts: their names, namespaces, severity labels and runbooks; `cut` is how many more
-    firing alerts their sender left out; `by_name` has a name, how many alerts of it fire and how many there were, the
-    name of which most fire first.
+    that name no pod. `subjects` are some of the pods, firing ones first. The alerts' names, namespaces, severity labels
+    and runbooks are here, too; `cut` is how many more firing alerts their sender left out; `by_name` has a name, how
+    many alerts of it fire and how many there were, the name of which most fire first.
     """
 
     firing: int = 0
@@ -46,10 +42,9 @@ class GpuRequest(NamedTuple):
 
 
 class FiringSpan(NamedTuple):
-    """An alert about the pod fired from `began` to `ended`, in seconds since 1970; infinite: it still fires. If it came
-    and went, it fired for that `share` of the time.
-
-    `pod` is the pod's namespace and name. `gpus` is how many GPUs the pod asked for then, None where that is not known.
+    """The time from `began` to `ended` (seconds since 1970; infinite: still) in which an alert about the pod fired. If
+    it came and went, it fired for that `share` of the time. `pod` is the pod's namespace and name, `gpus` how many GPUs
+    it asked for then, None where that is not known.
     """
 
     pod: tuple[str, ...]
@@ -61,10 +56,8 @@ class FiringSpan(NamedTuple):
 
 class GpuTime(NamedTuple):
     """GPU-seconds affected: the GPUs that each pod asked for (not what it was given or used), times how long alerts
-    about it fired; a moment with several alerts about a pod counts once.
-
-    Only `known` pods of all `pods` are counted, so the figure is a lower bound while `known` is less: what the others
-    ask for is not known. `gpus` is what the known ones ask for together.
+    about it fired; a moment with several alerts about a pod counts once. Only `known` pods of all `pods` are counted,
+    so the figure is a lower bound while `known` is less. `gpus` is what the known ones ask for together.
     """
 
     seconds: float = 0.0
@@ -79,11 +72,9 @@ class GpuTime(NamedTuple):
 
 
 def gpu_time(spells: Sequence[FiringSpan], until: float, since: float = 0.0) -> GpuTime:
-    """GPU-time affected between `since` and `until`, in seconds since 1970.
-
-    A pod is known if one of its alerts tells how many GPUs it asks for. If it was recreated and asks for another
-    number, each alert counts with its own, and for `gpus` the largest. Of several alerts at a time the one that counts
-    most does.
+    """GPU-time affected between `since` and `until`, in seconds since 1970. A pod is known if one of its alerts tells
+    how many GPUs it asks for. If it was recreated and asks for another number, each alert counts with its own, and for
+    `gpus` the largest. Of several alerts at a time the one that counts most does.
     """
     by_pod: defaultdict[tuple[str, ...], list[FiringSpan]] = defaultdict(list)
     for spell in spells:
@@ -112,9 +103,7 @@ _DONE = frozenset({"noted", "handed-over", "muted", "closed", "change-asked", "p
 
 
 class IncidentEvent(NamedTuple):
-    """An event in an incident's timeline: when it was (seconds since 1970), what happened, and in the store its number
-    within the incident.
-    """
+    """An event in an incident's timeline: when (seconds since 1970), what, and in the store its number, `seq`."""
 
     at: float
     news: News
@@ -123,13 +112,12 @@ class IncidentEvent(NamedTuple):
 
 class Summary(msgspec.Struct, frozen=True):
     """The summary of an incident. Times are in seconds since it first opened, None for what did not happen, or not yet.
-
     `acknowledged_s` is until the first person acknowledged, took, muted or handed it over. `ended_s` is until it was
     resolved or closed the last time, and includes the time in between if it came back (`returned` times). `closed_by`
     is empty where it resolved by itself. `called` are the calls in order, a person called twice is there twice; `pages`
     counts how often pagers were rung. `done` are notes, hand-overs, mutes, changes asked for and profiles taken in the
-    thread, and what was said when it was closed. `owner` is the last one. `affected` is not in the timeline: see
-    `bot.triage.summary`.
+    thread, and what was said when it was closed. `owner` is the last one. `affected` comes from `gpu_time`, not the
+    timeline.
     """
 
     acknowledged_s: float | None = None
@@ -170,7 +158,7 @@ def summarize(happened: Sequence[IncidentEvent]) -> Summary:
 
 
 def _owner(happened: Sequence[IncidentEvent]) -> str:
-    """As `bot.triage.state.act` has it: whoever does something first, until somebody takes it or is given it."""
+    """The owner as `bot.triage.state.act` has it: who does something first, until somebody takes it or is given it."""
     owner = ""
     for _, news, _ in happened:
         match news.turn:
@@ -186,9 +174,7 @@ def _owner(happened: Sequence[IncidentEvent]) -> str:
 
 
 class Case(NamedTuple):
-    """One incident for the on-call report: a short name of its cause, its timeline in order, how many alerts there were
-    of each name, and when its pods were affected.
-    """
+    """One incident for the on-call report: cause in short, timeline, alerts by name, and when pods were affected."""
 
     cause: str
     severity: Severity

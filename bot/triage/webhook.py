@@ -2,12 +2,10 @@
 outbreaks of an alert. Whoever has the secret may send anything: nothing is trusted.
 
 The shape is that of `template.Data` in prometheus/alertmanager, `notify/webhook` adding `version`, `groupKey` and
-`truncatedAlerts`. Grafana's is the same with links to its panel and dashboard at each alert, by its documentation of
-the webhook notifier; its other fields (`orgId`, `title`, `message`, `values`) are not read.
-
-Outbreaks of an alert come one after the other, and only the newest may be firing. Alertmanager names an alert by its
-fingerprint alone. Its `startsAt` says little: while an alert fires it moves to the earliest that any Prometheus saw,
-and an alert that ended because Alertmanager heard nothing (`resolve_timeout`) comes back with the start it had.
+`truncatedAlerts`; Grafana's webhook notifier adds links to each alert's panel and dashboard. Outbreaks of an alert come
+one after the other, and only the newest may be firing. Alertmanager names an alert by its fingerprint alone. Its
+`startsAt` says little: while an alert fires it moves to the earliest that any Prometheus saw, and an alert that ended
+because Alertmanager heard nothing (`resolve_timeout`) comes back with the start it had.
 """
 
 import hashlib
@@ -66,12 +64,10 @@ Status = Literal["firing", "resolved"]
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """One alert. `starts_at` and, once the alert is over, `ends_at` are RFC 3339 in UTC, else empty; `namespace`, `pod`
-    and `node` are names of Kubernetes or empty. `severity` is the label as it is, `level` what it is taken for;
-    `runbook` is an http(s) address or empty.
-
-    `source` and `fingerprint` name the alert, however often it is sent; see `bot.triage.webhook`. `cut` is how many
-    more alerts of its group were left out of the request that it came with.
+    """One alert; `source` and `fingerprint` name it, however often it is sent. `starts_at` and, once the alert is over,
+    `ends_at` are RFC 3339 in UTC, else empty; `namespace`, `pod` and `node` are names of Kubernetes or empty.
+    `severity` is the label as it is, `level` what it is taken for; `runbook` is an http(s) address or empty. `cut` is
+    how many more alerts of its group were left out of the request that it came with.
     """
 
     fingerprint: str
@@ -93,7 +89,7 @@ class Alert(msgspec.Struct, frozen=True):
 
     @property
     def owner(self) -> str:
-        """The workload that the alert names, as `why` takes it (`ml/deploy/vllm`), or empty."""
+        """The workload that the alert names, as the verb `why` takes it (`ml/deploy/vllm`), or empty."""
         kinds, labels = dict(_OWNERS), _plain(self.labels)
         if kind := kinds.get(labels.get("workloadtype", "").lower().replace("job", "job_name")):
             kinds = {"workload": kind}
@@ -166,9 +162,7 @@ def fingerprint_of(labels: Mapping[str, str]) -> str:
 
 
 def _plain(labels: Mapping[str, str]) -> Mapping[str, str]:
-    """The labels, and each as kube-state-metrics would call it: OpenTelemetry has `k8s_pod_name`, Datadog `kube_job`,
-    CloudWatch `PodName`, Google `pod_name`.
-    """
+    """The labels, and each under kube-state-metrics' name (for OpenTelemetry's `k8s_pod_name`, for `kube_job`)."""
     return {**{_plain_name(label): value for label, value in labels.items()}, **labels}
 
 
@@ -196,10 +190,7 @@ def _pod(labels: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _only_measures(labels: Mapping[str, str]) -> bool:
-    """Whether `pod` is what was scraped, and the alert is about something else: an exporter's pod never is its subject.
-
-    Of a program that tells of itself the pod is the subject.
-    """
+    """Whether `pod` was only scraped, as an exporter's is; a program's that tells of itself is the alert's subject."""
     pod, scraped = labels["pod"], [labels.get(name, "").rpartition("/")[2] for name in _SCRAPED]
     names_other = any(labels.get(name) for name in (*_NODES, *_GPUS, *(label for label, _ in _OWNERS)))
     measures = bool(_MEASURES.search(pod)) or (names_other and pod.startswith("hami-"))
@@ -253,7 +244,7 @@ def _link(text: str, most: int) -> str:
 
 
 def _storable(text: str, most: int) -> str:
-    """PostgreSQL takes no NUL, and no database half a surrogate pair."""
+    """The text as every database takes it: PostgreSQL refuses a NUL, and all of them half a surrogate pair."""
     return text.encode(errors="replace").decode().replace("\0", "")[:most]
 
 
@@ -287,9 +278,7 @@ class Outbreak(NamedTuple):
 
 
 def hear(known: Outbreak | None, said: Alert, at: float) -> Outbreak | None:
-    """The alert's outbreak after `said` was heard at `at` (unix seconds): `known` changed, or the next; None if the
-    same.
-    """
+    """The alert's outbreak after `said` was heard at `at` (unix seconds); None if `known` is unchanged."""
     if known is not None and said.status == "resolved":
         ended = last_moment(said)
         if known.status != "firing" or (ended and ended < known.starts_at):

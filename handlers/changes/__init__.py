@@ -1,7 +1,7 @@
-"""Temporary changes, from the words to the card.
+"""Temporary changes of HAMi's scheduler, from the words that ask for one to the card that shows it in Slack.
 
-`listeners` takes words, forms and buttons; `service` says what comes of them; `execute` has the guard, who may, and the
-maker, who plans and writes. `report` and `bot.slack.render.change` show a change, `journal` writes it down.
-`leader_pass` lets one replica look at every cluster and revert what is due. What a change is, and how it is reverted,
-stands in `bot.changes`.
+`listeners` takes words, forms and buttons; `service` carries them out. `execute` decides who may change what (`Guard`),
+and plans and writes changes (`ChangeMaker`). `report` and `bot.slack.render.change` show a change, `journal` records it
+in the store and in Slack. `leader_pass` lets one replica look at every cluster and revert what is due. What a change
+is, and how it is reverted, stands in `bot.changes`.
 """

@@ -1,6 +1,5 @@
-"""Changes that somebody else has to approve: asked, decided once, made, and reported whatever comes of them.
-
-If the process is killed between the approval and the change, whichever looks later finds the row and what became of it.
+"""Changes that need a second person's approval: asks for it, decides once, makes the change, reports what came of it.
+If the process is killed between the approval and the change, the next look at the store completes and reports it.
 """
 
 import asyncio
@@ -26,9 +25,9 @@ from handlers.deps import Deps
 from playbooks.playbook import Sources
 
 _CUT_S = LONGEST_S + 30.0
-"""Seconds after its approval from which no process is at work on a change any more."""
+"""Seconds after its approval from which no process can still be working on a change."""
 ROUNDED_S = 2.0
-"""Seconds by which a deadline may be off: it stands on the object in whole seconds, counted from a whole second."""
+"""Seconds of tolerance between two deadlines: the Deployment's annotation has whole seconds only."""
 _CUT = "the bot was stopped before it could begin"
 
 log = logging.getLogger(__name__)
@@ -37,8 +36,8 @@ Make = Callable[[], Awaitable[None]]
 
 
 class Approving:
-    """Asks for approvals and carries out what was approved. Every method raises BotError with what to tell the person;
-    a refusal is in the audit log by then.
+    """Asks for approvals and makes the changes that were approved. Every method raises BotError with the text for the
+    person; the audit log has the refusal by then.
     """
 
     def __init__(self, deps: Deps, guard: Guard, maker: ChangeMaker) -> None:
@@ -52,9 +51,8 @@ class Approving:
     async def ask(
         self, who: Person, writable: WritableCluster, pending: Pending, digest: str, *, key: str = ""
     ) -> None:
-        """Posts the card that waits for approval; `digest` is of exactly what is to be approved.
-
-        `key` is that of the deed that asks for an extension: if it is done again after a crash, approval is asked once.
+        """Posts the card that waits for approval; `digest` is the seal (SHA-256) of exactly what is to be approved.
+        `key` identifies the deed that asks for an extension: done again after a crash, it asks for approval only once.
         """
         record = pending.record
         change_id = pending.draft.id if pending.draft else f"{record.id}-{hashlib.sha256(key.encode()).hexdigest()[:6]}"
@@ -74,7 +72,7 @@ class Approving:
         await writable.journal.show_waiting(approval, record, "pending")
 
     async def approve(self, who: Person, key: str, digest: str) -> str:
-        """Approves a change and makes it, if nothing has changed since; gives what to tell the person."""
+        """Approves a change and makes it, if nothing has changed since then; returns the text for the person."""
         async with self._guard.refusals(who, "approve", "", {"id": key}):
             approval, pending = await self._waiting(key, digest)
             await self._guard.allowed(who, "approve", requester=approval.requester)
@@ -98,7 +96,7 @@ class Approving:
         return self._deps.say("card.made")
 
     async def refuse(self, who: Person, key: str, digest: str) -> str:
-        """Refuses a pending change; the person who asked for it may do so, too. Gives what to tell the person."""
+        """Refuses a pending change; whoever asked for it may do so, too. Returns the text for the person."""
         async with self._guard.refusals(who, "refuse", "", {"id": key}):
             approval, _ = await self._waiting(key, digest)
             await self._guard.allowed(who, "refuse", requester=approval.requester)
@@ -111,17 +109,15 @@ class Approving:
         return self._deps.say("card.cancelled")
 
     async def look_after(self) -> None:
-        """Expires approvals that nobody gave in time, voids those that would extend an ended change, and reports what
-        became of decisions of a killed process.
-
-        A cluster that does not answer, or one approval that fails, does not hold up the others; it is tried again.
+        """Expires approvals that nobody gave in time, voids extensions of changes that have ended, and reports
+        decisions that a killed process did not report. A cluster or an approval that fails does not hold up the others.
         """
         here = self._deps.clusters or ("",)
         found = [cluster for cluster in await self._deps.store.approvals.clusters() if cluster in here]
         await asyncio.gather(*(self.look_after_in(cluster) for cluster in found))
 
     async def look_after_in(self, cluster: str) -> None:
-        """Looks after the approvals of one cluster, as `look_after` does."""
+        """Does for one cluster what `look_after` does for all."""
         with self._found_again(cluster, f"approvals in {cluster or 'this cluster'}"):
             writable = await self._maker.writable_on_time(cluster)
             rows, now = self._deps.store.approvals, writable.changer.time()
@@ -161,7 +157,7 @@ class Approving:
                 self._told_again.add(approval.id)
 
     async def _tell_no(self, writable: WritableCluster, approval: Approval) -> None:
-        """That it was refused or is void; told again it is the same."""
+        """Tells that it was refused or is void; told again it is the same."""
         record, by = pending_of(approval).record, approval.decided_by
         await writable.journal.show_waiting(approval, record, approval.state, by="" if by == ITSELF else by)
 
@@ -179,7 +175,7 @@ class Approving:
         await self._deps.store.approvals.expire(approval.id, line, now=now)
 
     async def _was_begun(self, writable: WritableCluster, pending: Pending) -> bool:
-        """From its own row, which comes before anything is written to the cluster; an extension has none."""
+        """Looks at the change's own row, which is written before anything in the cluster; an extension has none."""
         if pending.draft is not None:
             return bool(await self._maker.resume(writable, pending.record.id))
         known = await self._deps.store.changes(writable.cluster).known(pending.record.id)
@@ -194,14 +190,14 @@ class Approving:
     # ------------------------------------------------------------------------------------------------------ making
 
     async def _told(self, telling: Awaitable[None]) -> None:
-        """What was done stays done: what became of it, if it cannot be told now, `look_after` tells."""
+        """Lets what was done stand where it cannot be told now: `look_after` tells it later."""
         try:
             await telling
         except BotError as error:
             log.warning("the result of an approved change could not be posted: %s", error)
 
     async def _done(self, writable: WritableCluster, approval: Approval, pending: Pending) -> None:
-        """A raise has the change's own card; that of an extension is told."""
+        """Closes the approval; a raise has the change's own card, an extension is told on the approval's."""
         if pending.draft is None:
             await writable.journal.show_waiting(approval, pending.record, "done", by=approval.decided_by)
         await self._deps.store.approvals.finish(approval.id, "done")
@@ -209,7 +205,7 @@ class Approving:
     async def _not_done(
         self, writable: WritableCluster, approval: Approval, pending: Pending, why: str, *, audited: bool = False
     ) -> None:
-        """Unless a pass has seen by now that it was done after all, which is on the card then."""
+        """Closes the approval as not done, unless a pass has seen by now that the change was made after all."""
         shown = msgspec.structs.replace(approval, state="not-done", reason=why)
         line = _line(ITSELF, shown, "not-done") if audited else None
         async with writable.busy:

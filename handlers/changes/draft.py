@@ -1,7 +1,7 @@
-"""What a change in Slack passes through before it is made: who asks, what was shown, what waits for approval.
+"""A change in Slack before it is made: who asks (`Person`), what was offered (`ChangeDraft`), what waits for approval.
 
-A draft is complete enough to plan the change again, and to see whether it differs. It comes back from a client, like
-anything that a stranger sends.
+A draft is complete enough to plan the change again and to see whether the plan differs. A draft comes back from a Slack
+client, so it is checked like any input from outside.
 """
 
 import hashlib
@@ -25,14 +25,12 @@ from handlers.parsing.question import join_words, plain_text, split_words
 FRESH_S = 600.0
 """Seconds after which an offer can no longer be confirmed: the cluster may have changed."""
 OTHER_CLOCK_S = 120.0
-"""Seconds by which an offer may be from the future: it was made by the clock of another of the API servers."""
+"""Seconds that an offer may lie in the future: another API server of the cluster, with another clock, dated it."""
 
 
 class ChangeDraft(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A change that was offered. `shown` seals what would be written; `offered_at` is by the API server's clock, in
-    seconds since 1970. `thread_ts` is the thread where it was asked for, empty: in none.
-
-    A draft comes back from whoever confirms, like anything that a stranger sends: it asks only what may be typed.
+    """A change that was offered. `shown` is the `seal` of its plan; `offered_at` is by the API server's clock, in unix
+    seconds; `thread_ts` is the Slack thread where it was asked for, or empty. It can ask only for what may be typed.
     """
 
     id: str
@@ -44,18 +42,18 @@ class ChangeDraft(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 def draft_of(plan: Plan, cluster: str, now: float, thread_ts: str = "") -> ChangeDraft:
-    """The draft of a plan that is shown at `now`; who confirms it, and how it is set then, is found out then."""
+    """Makes the draft of a plan shown at `now` (unix seconds); who confirms it, and how it is written, comes later."""
     request = msgspec.structs.replace(plan.wanted, by="", means="patch")
     return ChangeDraft(plan.record.id, cluster, request, seal(plan), now, thread_ts)
 
 
 def write_draft(draft: ChangeDraft) -> str:
-    """The draft as text, for a form's private metadata or a button's value."""
+    """Encodes a draft for a form's private metadata or a button's value."""
     return msgspec.json.encode(draft).decode()
 
 
 def read_draft(text: str) -> ChangeDraft | None:
-    """The draft in a text that `write_draft` wrote; None for any other text."""
+    """Decodes what `write_draft` encoded; None for any other text."""
     try:
         draft = msgspec.json.decode(text, type=ChangeDraft)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -64,10 +62,8 @@ def read_draft(text: str) -> ChangeDraft | None:
 
 
 def seal(plan: Plan, *, basis: str = "") -> str:
-    """SHA-256 of exactly what would be done, who asks for it and for how long.
-
-    `basis` is the plan's, where an edit of anything else that the effect rests on counts as well (see
-    `bot.changes.plan`).
+    """SHA-256 of exactly what a plan would write, who asks for it and for how long. `basis` is the plan's, for a seal
+    that also breaks when anything else that the effect rests on was edited.
     """
     record = plan.record
     lasts = (record.deadline - record.since, record.until_captured)
@@ -85,7 +81,7 @@ class AccessDenied(NotAllowed):
 
 
 class Refused(BotError):  # noqa: N818  # what the person is told
-    """A change that is not made, whoever asks. `record` is of the open change that stands in the way."""
+    """A change is not made, whoever asks for it. `record` is the open change that stands in the way, if one does."""
 
     def __init__(self, message: Prose, *, hint: Prose = "", example: str = "", record: Record | None = None) -> None:
         super().__init__(message, hint=hint, example=example)
@@ -93,7 +89,7 @@ class Refused(BotError):  # noqa: N818  # what the person is told
 
 
 async def check_room(gateway: Gateway, channel: str, why: Text, hint: Text) -> None:
-    """Raises Refused, which says why, where the bot may not post: there nobody would be told."""
+    """Raises Refused with `why` and `hint` if the bot may not post in the channel, where it would report the change."""
     try:
         await gateway.look_into(channel)
     except SlackFailure as failure:
@@ -106,11 +102,11 @@ class ChangeOver(Refused):
 
 
 class NotNow(Refused):
-    """The change cannot be made while the cluster is as it is, but perhaps later: its approval is not void."""
+    """The change cannot be made while the cluster is as it is, but may be later: its approval stays valid."""
 
 
 class Person(NamedTuple):
-    """Who asks, in which channel, and in which thread; empty: in none, or not known."""
+    """The Slack user who asks, in which channel and thread; empty where there is none or it is not known."""
 
     user: str
     channel: str
@@ -118,9 +114,8 @@ class Person(NamedTuple):
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """What is done once it is approved: the change of `draft`, or else an extension until `until` (unix seconds).
-
-    `basis` is the Deployment's for which approval was asked (see `bot.changes.plan`).
+    """What an approval allows: the change of `draft`, or without one an extension until `until` (unix seconds). `basis`
+    identifies the Deployment's state for which approval was asked (see `bot.changes.plan`).
     """
 
     record: Record
@@ -130,7 +125,7 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 def pending_of(approval: Approval) -> Pending:
-    """What an approval is about. Raises Refused where this version of hami-bot cannot read it."""
+    """What an approval allows. Raises Refused where this version of hami-bot cannot read it."""
     try:
         return msgspec.json.decode(approval.request, type=Pending)
     except msgspec.DecodeError as error:
@@ -139,7 +134,7 @@ def pending_of(approval: Approval) -> Pending:
 
 
 def seal_longer(record: Record, basis: str, until: float, user: str) -> str:
-    """SHA-256 of an extension: which record on which object, until when, asked for by whom."""
+    """SHA-256 of an extension: of which record, on which Deployment state (`basis`), until when, asked for by whom."""
     return hashlib.sha256(msgspec.json.encode((write_record(record), basis, until, user))).hexdigest()
 
 
@@ -148,25 +143,25 @@ _REVERTING = re.compile(rf"\b(?:off|(?:{'|'.join(HOW_TO_REVERT)})(?:\s+{IS_ID.pa
 
 
 def is_reverting(words: str) -> bool:
-    """Whether the words ask for a revert, which is never put off."""
+    """Whether the words ask for a revert; a revert is never postponed."""
     return _REVERTING.search(_BECAUSE.split(words, maxsplit=1)[0]) is not None
 
 
 def split_change(text: str) -> list[str]:
-    """Splits text as Slack delivers it into words. In the reason no quotes are read. Raises UsageError."""
+    """Splits text as Slack delivers it into words; quotes in the reason after `because` are text. Raises UsageError."""
     head, *reason = _BECAUSE.split(text, maxsplit=1)
     words = split_words(head)
     return [*words, "because", *plain_text(reason[0]).split()] if reason and reason[0].strip() else words
 
 
 def draft_words(draft: ChangeDraft) -> str:
-    """The words that ask for the offered change again, on its cluster wherever they are typed."""
+    """The words that ask for the offered change again; they name its cluster, so they work in any channel."""
     words = as_typed(words_of(draft.request))
     return f"--cluster {draft.cluster} {words}" if draft.cluster else words
 
 
 def as_typed(words: str) -> str:
-    """Words that a shell reads, such as a button's, as a person types them in Slack."""
+    """Turns words quoted for a shell, such as a button's, into what a person types in Slack."""
     try:
         head = shlex.split(words)
     except ValueError:  # none of ours: it is told when it is read

@@ -1,6 +1,4 @@
-"""Who may change a cluster, and how a change is made: planned on the Deployment as it is, captured, written. Every
-refusal is written down.
-"""
+"""Who may change a cluster (`Guard`), and how a change is planned, captured and written (`ChangeMaker`)."""
 
 import asyncio
 import contextlib
@@ -37,16 +35,11 @@ from playbooks.playbook import Sources
 CHANGED = Text("error-change.deployment-has-changed-since")
 
 Capture = Callable[[str, ChangeSnapshot, Path], Awaitable[str]]
-"""Archives what a restart of the cluster's schedulers destroys, and tells in words what was written. Raises BotError
-when it cannot: then nothing is changed.
-"""
+"""Archives what a restart of a cluster's schedulers destroys; returns in words what was written, or raises BotError."""
 
 
 class ChangeMaker:
-    """Plans, makes and extends changes.
-
-    `exact`: a change is made only if nothing of the Deployment that it rests on was edited since it was planned.
-    """
+    """Plans, makes and extends changes; `exact`: only if the Deployment was not edited where the plan rests on it."""
 
     def __init__(self, deps: Deps, clusters: WritableClusters, capture: Capture, *, exact: bool) -> None:
         self._deps = deps
@@ -60,15 +53,13 @@ class ChangeMaker:
         return await self._clusters.of(cluster)
 
     async def writable_on_time(self, cluster: str) -> WritableCluster:
-        """The cluster to write to, after its API server was asked for its time, by which `time` goes from then on.
-        Raises as `writable` does, and SourceError.
-        """
+        """The cluster to write to, its clock just set by the API server's. Raises as `writable`, and SourceError."""
         writable = await self.writable(cluster)
         await writable.writer.ask_time()
         return writable
 
     async def on_time(self, writable: WritableCluster) -> None:
-        """Asks the API server for its time. Raises NotNow where this bot's clock is too wrong to raise anything."""
+        """Asks the API server for its time. Raises NotNow if this bot's clock is too wrong to make changes."""
         if refusal := await writable.changer.wrong_clock():
             raise NotNow(refusal.why, hint=refusal.hint)
 
@@ -82,9 +73,8 @@ class ChangeMaker:
         *,
         basis: str = "",
     ) -> tuple[ChangeSnapshot, Plan]:
-        """What was read, and the plan of the change. Raises Refused, or NotNow where the reason may pass by itself.
-
-        With a `basis` it is Refused where the Deployment has another.
+        """Reads the cluster and plans the change. Raises Refused, or NotNow if the obstacle may pass by itself. Raises
+        Refused also if a `basis` is given and the Deployment has another.
         """
         found = msgspec.structs.replace(
             (await look(sources, request, writable.writer)), skew_s=writable.changer.skew_s()
@@ -116,11 +106,11 @@ class ChangeMaker:
             await writable.changer.raise_(plan, found.around.version, exact=self._exact)
 
     async def resume(self, writable: WritableCluster, change_id: str) -> str:
-        """Completes a change that an earlier process began, and gives its state; empty where it was not begun.
+        """Completes a change that an earlier process began, and returns its state; empty if it was not begun.
 
-        A change that is on the object is begun again: its level may not be set in every running process yet. One that
-        was planned and is not on the object was never made: that is noted, and its card says so, before anybody is
-        told. Raises ChangeFailed and SourceError.
+        A change in the Deployment is begun again: its level may not be set in every running process yet. One that was
+        planned and is not in the Deployment was never made: the store and its card say so. Raises ChangeFailed,
+        SourceError.
         """
         rows = self._deps.store.changes(writable.cluster)
         known = await rows.known(change_id)
@@ -141,8 +131,8 @@ class ChangeMaker:
     ) -> tuple[Record, str]:
         """The open change's record, and the basis of the Deployment (see `bot.changes.plan`).
 
-        Raises Over when no change, or not this one, is open. With an empty `change_id` any open change will do. One
-        whose record is damaged or gone is taken from the store's copy with `or_copy`, else Refused.
+        Raises ChangeOver if no change, or another one, is open; an empty `change_id` means any. If the record on the
+        Deployment is damaged or gone, `or_copy` takes the store's copy; without it that raises Refused.
         """
         namespace, _, name = target.partition("/")
         deployment = await writable.writer.deployment(namespace, name)
@@ -160,7 +150,7 @@ class ChangeMaker:
         return record, basis_of(deployment)
 
     async def extend(self, writable: WritableCluster, record: Record, until: float, user: str) -> None:
-        """Moves the deadline to `until`, in seconds since 1970. Raises ChangeFailed or Refused when it cannot."""
+        """Moves the deadline to `until` (unix seconds). Raises ChangeFailed or Refused if it cannot."""
         async with writable.busy:
             done = await writable.changer.extend(*place_of(record), until, by=user, change_id=record.id)
         if isinstance(done, Refusal):
@@ -181,7 +171,7 @@ class Guard:
         self._groups = groups
 
     async def allowed(self, who: Person, action: Action, *, requester: str = "") -> None:
-        """Raises AccessDenied, or BotError while Slack does not say which groups the person is in."""
+        """Raises AccessDenied, or BotError while Slack does not tell which user groups the person is in."""
         groups, unread = await self._groups.memberships(who.user)
         denied = why_denied(self.access, who.user, groups, who.channel, action, requester=requester)
         if denied is None:
@@ -192,7 +182,7 @@ class Guard:
         raise AccessDenied(denied)
 
     async def denied(self, who: Person, action: Action, cluster: str) -> AccessDenied | None:
-        """Why the person may not do the action at all, for callers that must know before showing anything, or None."""
+        """Why the person may not do the action at all, or None: for callers that must know before showing anything."""
         try:
             async with self.refusals(who, action, cluster, {}):
                 await self.allowed(who, action)
@@ -201,8 +191,8 @@ class Guard:
         return None
 
     async def count(self, who: Person, action: str, cluster: str, change_id: str) -> None:
-        """Counts a request against the person's limit an hour. It is written to the audit log first, so that two at
-        once cannot both pass. Raises Refused above the limit.
+        """Counts a request against the person's hourly limit. Raises Refused above it. The request is in the audit log
+        before it is counted, so that two at once cannot both pass.
         """
         store, most = self._deps.store, self.access.changes_per_hour
         line = AuditLine(who.user, action, cluster, "requested", {"id": change_id})
@@ -217,7 +207,7 @@ class Guard:
 
     @contextlib.asynccontextmanager
     async def refusals(self, who: Person, action: str, target: str, detail: dict[str, str]) -> AsyncGenerator[None]:
-        """Writes any BotError of the block to the audit log, as denied or failed, and lets it pass."""
+        """Writes any BotError raised in the block to the audit log, as denied or failed, and raises it on."""
         try:
             yield
         except BotError as error:
@@ -229,7 +219,7 @@ class Guard:
     async def note_refusal(
         self, who: Person, action: str, target: str, detail: dict[str, str], *, outcome: str = "denied"
     ) -> None:
-        """Writes a refusal to the audit log; where that fails, it is logged, and the refusal stands."""
+        """Writes a refusal to the audit log; if that fails, logs it."""
         noted = detail | {"channel": who.channel}
         try:
             await self._deps.store.audit.append(AuditLine(who.user, action, target, outcome, noted))

@@ -1,4 +1,4 @@
-"""The journal of temporary changes in Slack: their rows, the audit log, and one card for each in its channel."""
+"""The journal of temporary changes: their rows in the store, the audit log, and one card per change in Slack."""
 
 import hashlib
 import logging
@@ -19,8 +19,7 @@ from handlers.deps import Deps
 
 ITSELF = "hami-bot"
 LATE_MINUTES = (2, 10)
-"""Minutes after a change's deadline at which the bot reports that it cannot revert it, and then every hour; from the
-second time on it calls the approvers."""
+"""Minutes after a deadline when the bot reports a failed revert; then hourly. From the second on it calls approvers."""
 _MOVES = frozenset({"extended", "retimed"})
 _BEGINS = frozenset({"raised", "effective", "stuck", "never-raised"})
 
@@ -28,14 +27,12 @@ log = logging.getLogger(__name__)
 
 
 class ChangeJournal:
-    """The journal of one cluster; see `bot.changes.journal.Journal`. Changes that name no channel are told in the first
-    channel of the settings.
+    """The journal of one cluster's changes (`bot.changes.journal.Journal`), told in Slack and kept in the store.
 
-    `deps` raises NotYet while the dependencies are not ready.
-
-    A message is safe in the outbox before it is noted as told: killed in between, the bot tells it again, the same. The
-    note and its row in the audit log are one transaction. An end that comes before anything can be told is kept until
-    it can be: where the store is new, nothing else knows of that change.
+    A change that names no channel is told in the first channel of the settings. `deps` raises NotYet until the
+    dependencies are ready. A message is in the outbox before it is noted as told: killed in between, the bot sends the
+    same message again. An end that cannot be told yet is kept in memory: with a new store, nothing else knows of that
+    change.
     """
 
     def __init__(self, cluster: str, deps: Callable[[], Deps], access: AccessSettings) -> None:
@@ -94,7 +91,7 @@ class ChangeJournal:
         return await rows.opened()
 
     async def show(self, card: ChangeCard, *, elsewhere: bool = False) -> None:
-        """Posts the card, or edits the posted one; `elsewhere`: another store may have posted it, so look for it."""
+        """Posts the card of a change, or edits it; `elsewhere`: looks in Slack for a card that another store posted."""
         record = card.record
         if not (channel := record.channel or self._channel):
             return
@@ -111,7 +108,7 @@ class ChangeJournal:
         await self._deps().outbox.put(key, channel, message, severity="warning", sought_since=since)
 
     async def show_waiting(self, approval: Approval, record: Record, state: State, *, by: str = "") -> None:
-        """Posts or edits the card of a change that waits for its approval, or got none."""
+        """Posts or edits the card of a change that waits for its approval, or of how that approval ended."""
         card = ChangeCard(
             state,
             record,
@@ -126,9 +123,7 @@ class ChangeJournal:
         await self.show(card)
 
     async def _tell_raiser(self, card: ChangeCard) -> None:
-        """That the bot ended what somebody raised in a shell: of the people whom the settings name, the one whose name
-        in Slack is their login. Of anybody else only the card in the channel tells.
-        """
+        """Tells whoever raised it in a shell that the bot ended it, if the settings name somebody of that login."""
         login, at_a_shell, _ = card.record.by.partition(BY_SHELL)
         for person in self._where("") if at_a_shell else ():
             known = await People(self._deps().gateway).person(person)
@@ -137,10 +132,10 @@ class ChangeJournal:
                 await self._deps().outbox.put(f"{key_of(card.record.id)}:ended", person, message, severity="warning")
 
     async def _call_for_help(self, event: ChangeEvent, record: Record) -> None:
-        """Once for each time: a message of its own, which the channel notices, unlike an edited card. Its key is the
-        same for every replica, before and after a restart, so that it comes once.
+        """Posts a message of its own, which the channel notices, unlike an edited card.
 
-        Where there is no channel, as for a change made from a shell, everybody whom the settings name gets it.
+        Its key is the same for every replica, before and after a restart, so that it comes once. Where there is no
+        channel, as for a change made from a shell, everybody whom the settings name gets it.
         """
         if not (reached := _reached(event.at - record.deadline)):
             return
@@ -152,9 +147,8 @@ class ChangeJournal:
         await self._put(f"{key_of(record.id)}:late:{level}", channel, message)
 
     async def _alarm(self, event: ChangeEvent) -> None:
-        """Of a record that nobody can read and of which the store has no copy: nothing will be undone by itself.
-
-        Told at once, and then as often as what cannot be undone, counted from now: its deadline is not known.
+        """Reports a record that nobody can read and of which the store has no copy: no bot will revert that change. It
+        reports at once, and then as often as for a late change, counted from now: the deadline is not known.
         """
         log.error("%s: %s", event.target, event.detail)
         if event.kind != "unreadable":
@@ -171,7 +165,7 @@ class ChangeJournal:
         await self._put(f"{key}:{level}", self._channel, message)
 
     def told_in(self, record: Record) -> list[str]:
-        """The channel where the change is told; without one, as from a shell, the operators and approvers."""
+        """The channels where the change is told; where it has none, as from a shell, the operators and approvers."""
         return self._where(record.channel or self._channel)
 
     def _where(self, channel: str) -> list[str]:
@@ -188,7 +182,6 @@ class ChangeJournal:
 
 
 def _reached(late_s: float) -> list[int]:
-    """The minutes after which it has been told by now that something cannot be undone."""
     minutes = int(late_s) // 60
     return [*(late for late in LATE_MINUTES if minutes >= late), *range(60, minutes + 1, 60)]
 
@@ -213,5 +206,5 @@ def key_of(change_id: str) -> str:
 
 
 def audit_target(cluster: str, target: str) -> str:
-    """The name of a Deployment in the audit log."""
+    """The name of a Deployment in the audit log: `cluster:namespace/name`, without the cluster if it has no name."""
     return f"{cluster}:{target}" if cluster else target

@@ -1,7 +1,4 @@
-"""The clusters where changes are made, and the pass over the open changes of each.
-
-One replica leads and makes the pass; several at once do no harm.
-"""
+"""Leads each cluster's changes: one replica holds a Lease and reverts what is due. Several at once do no harm."""
 
 import asyncio
 import contextlib
@@ -28,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 OpenWriter = Callable[[str], AbstractAsyncContextManager[Writer | None]]
-"""Opens the writer for the cluster of that name; None for a recording. Raises BotError."""
+"""Opens the writer for the named cluster, or None if that cluster is a recording. Raises BotError."""
 
 
 class NothingToChange(UsageError):  # noqa: N818  # what the person is told
@@ -46,7 +43,7 @@ class WritableCluster(NamedTuple):
 
 
 class WritableClusters:
-    """Opens clusters to write to, each once, and closes them all at the end. An async context manager."""
+    """Opens the clusters to write to, each once, and closes them all at the end. An async context manager."""
 
     def __init__(self, open_writer: OpenWriter, build: Callable[[str, Writer], WritableCluster]) -> None:
         self._open = open_writer
@@ -62,7 +59,7 @@ class WritableClusters:
         await self._stack.aclose()
 
     async def of(self, cluster: str) -> WritableCluster:
-        """The cluster. Raises BotError when it cannot be written to, NothingToChange when it never can."""
+        """The named cluster to write to. Raises BotError if it cannot be written to now, NothingToChange if never."""
         async with self._opening[cluster]:
             if cluster not in self._clusters:
                 writer = await self._stack.enter_async_context(self._open(cluster))
@@ -73,8 +70,8 @@ class WritableClusters:
 
 
 class Pace(NamedTuple):
-    """Times in seconds: between two passes, how long at most until a cluster that could not be led is tried again, and
-    how long work beside a pass may take: a database that hangs must not keep the next pass waiting.
+    """Seconds between two passes, the most until leading a cluster is tried again, and for the work beside a pass. That
+    work is limited because a database that hangs must not delay the next pass.
     """
 
     pass_s: float = 15.0
@@ -83,9 +80,8 @@ class Pace(NamedTuple):
 
 
 class Leadership:
-    """How this process looks after one cluster's changes; it has made `passes` over them.
-
-    `lease_namespace` finds where the Lease is; `beside` is called after a pass.
+    """Leads one cluster's changes for this process; `passes` counts the passes made. `lease_namespace` finds the
+    namespace of the Lease; `beside` is called after each pass.
     """
 
     def __init__(
@@ -108,24 +104,22 @@ class Leadership:
 
     @property
     def trouble(self) -> str:
-        """Why changes are not looked after, or one is not reverted; empty when all is well, or another leads."""
+        """Why changes are not looked after or one is not reverted; empty when all is well or another process leads."""
         return "" if self.leader and self.leader.taken else self._last_trouble
 
     @property
     def wrong_clock(self) -> str:
-        """Why this process raises nothing: its clock is too far off the API server's; empty where it is not."""
+        """Why this process makes no changes: its clock is too far off the API server's; empty if it is not."""
         why = skewed(self.writable.changer.skew_s()) if self.writable else None
         return f"{in_english(why)}: nothing is raised from here; set this machine's clock (NTP)" if why else ""
 
     async def is_possible(self) -> bool:
-        """Whether changes of the cluster can be reverted at all; waits until that has been tried."""
+        """Whether changes of the cluster can be reverted at all; waits for the first try to lead."""
         return await asyncio.shield(self._possible)
 
     async def lead(self, identity: str, pace: Pace, clock: Clock) -> None:
-        """Leads the cluster until it is cancelled, or the cluster turns out to be one that can never be changed.
-
-        Any other failure, bugs included, is tried again, at first soon: the Lease is given up meanwhile, so that
-        another replica may do better.
+        """Leads the cluster until cancelled, or until the cluster turns out to be one that can never be changed. Any
+        other failure, bugs included, is tried again; the Lease is given up meanwhile, so that another replica can lead.
         """
         where = self.cluster or "here"
         last_error, wait_s = "", pace.pass_s
@@ -156,7 +150,6 @@ class Leadership:
             wait_s = min(2 * wait_s, pace.again_s)
 
     def _tried(self, *, possible: bool) -> None:
-        """Of the first try to lead; later ones change nothing."""
         if not self._possible.done():
             self._possible.set_result(possible)
 

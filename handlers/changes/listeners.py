@@ -1,7 +1,5 @@
-"""Temporary changes in Slack: commands, mentions, the form, and the buttons of cards.
-
-A change is shown first, in a form where one can be opened, else in a message that one person sees; it is made only when
-they confirm it there.
+"""Temporary changes in Slack: commands, mentions, the form, and the buttons of cards. A change is made only after the
+person has seen it, in a form or in a message only they see, and confirmed it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -71,11 +69,11 @@ from handlers.parsing.slack_grammar import COMMAND, Help, example, understand
 from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, D, NotDone, Nothing
 
 Reply = Awaitable[str | Message | None]
-"""An answer to tell; None when it is shown elsewhere."""
+"""The text or message to answer with, once awaited; None if the answer is shown elsewhere."""
 
 
 def register(app: App, inbox: Inbox, changes: ChangeService) -> Verb:
-    """Listens to the form and the buttons of cards; gives the row of all changing verbs for the table of verbs."""
+    """Listens to the form and the buttons of cards; returns the row of all changing verbs for the table of verbs."""
     window = _ChangesWindow(inbox, changes)
     app.view(FORM)(window.submitted)
     app.action(CONFIRM)(window.confirmed)
@@ -86,11 +84,11 @@ def register(app: App, inbox: Inbox, changes: ChangeService) -> Verb:
 
 
 CHANGE = begins_with(*VERBS, *HOW_TO_REVERT)
-"""How words begin that ask for a change, or for present values."""
+"""Matches words that ask for a change, or for the present values, by their first word."""
 
 
 class _ChangeInWords(msgspec.Struct, frozen=True):
-    """A request in words. `trigger_id` opens a form, where the person's client gave one."""
+    """A request in words. `trigger_id` opens a form; empty if the person's client gave none."""
 
     trigger_id: str = ""
 
@@ -106,7 +104,7 @@ class _Confirmed(msgspec.Struct, frozen=True):
 
 
 class _CardPress(msgspec.Struct, frozen=True):
-    """A button of a card and its value; `ts` is the card's, empty for what only one person sees."""
+    """A pressed button of a card and its value; `ts` is the card's, empty if only one person sees the card."""
 
     name: str
     value: str
@@ -114,8 +112,6 @@ class _CardPress(msgspec.Struct, frozen=True):
 
 
 class _ChangesWindow:
-    """Where changes are asked for: its listeners, and how what they take is carried out."""
-
     def __init__(self, inbox: Inbox, changes: ChangeService) -> None:
         self._inbox = inbox
         self._changes = changes
@@ -187,7 +183,6 @@ class _ChangesWindow:
     # ------------------------------------------------------------------------------------- shown and confirmed
 
     async def _form(self, who: Person, cluster: str, request: Raise, trigger_id: str) -> None:
-        """A form if the person may ask at all; what is wrong then stands in it."""
         gateway = self._inbox.deps.gateway
         if denied := await self._changes.guard.denied(who, "raise", cluster):
             raise denied

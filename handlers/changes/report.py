@@ -1,4 +1,4 @@
-"""Present values, a planned change, a change that was made: each as a report, for Slack and a shell alike. Pure."""
+"""Reports about changes, for Slack and a shell alike: present values, a planned change, one that was made. Pure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -73,7 +73,7 @@ def shown_report(found: ChangeSnapshot, request: Show, program: str) -> Report:
 
 
 def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: str) -> Report:
-    """Why nothing was reverted or extended, if `open_one` found no change; `program` is what commands begin with."""
+    """The report that `open_one` found nothing to revert or extend; `program` is what commands begin with."""
     reverts, record = isinstance(request, Revert), found.open
     if record is None:
         key = "changing.none-to-revert" if reverts else "changing.none-to-extend"
@@ -139,7 +139,7 @@ def raised_report(
 
 
 def extended_report(found: ChangeSnapshot, request: Extend, outcome: Record | Refusal) -> Report:
-    """The report on a change with its new deadline, or why it has none."""
+    """The report on an extended change with its new deadline, or why it was not extended."""
     if isinstance(outcome, Refusal):
         why = Text("changing.refused-hint", why=outcome.why, hint=outcome.hint)
         claim = Text("changing.refused", why=why)
@@ -185,7 +185,7 @@ def event_claim(event: ChangeEvent) -> Text:
 
 
 def open_one(found: ChangeSnapshot, request: Extend | Revert) -> Record | None:
-    """The open change that the request would extend or revert; None where none is open, or another one."""
+    """The open change that the request would extend or revert; None if none is open, or another one."""
     record = found.open
     if not isinstance(record, Record):
         return None
@@ -194,7 +194,7 @@ def open_one(found: ChangeSnapshot, request: Extend | Revert) -> Record | None:
 
 
 def change_of(plan: Plan) -> Change:
-    """The plan in the form that reports carry."""
+    """Turns a plan into the change that a report carries."""
     record = plan.record
     namespace, _, name = record.target.partition("/")
     first, *others = (
@@ -224,7 +224,7 @@ def _see_log(found: ChangeSnapshot, request: Raise) -> NextAction:
 
 
 def _flag_shown(found: ChangeSnapshot, kind: ChangeKind, container: str) -> Evidence:
-    """The word that sets the flag now; all the container's words where none does, else its name."""
+    """Quotes the word that sets the flag now; all the container's words if none does, else its name."""
     spot = find_spot(found.deployment, container)
     now = last_set(spot, kind.flag) if spot else None
     field = now.field if now else "args" if spot and spot.args else "command"
@@ -277,7 +277,6 @@ def _setting(found: ChangeSnapshot, container: str, kind: ChangeKind) -> _Settin
 
 
 def _state(settings: Sequence[_Setting], kinds: Sequence[ChangeKind]) -> Text | None:
-    """What is set, in words; empty where the Deployment has none of the containers."""
     if not settings:
         return None
     first, *others = settings

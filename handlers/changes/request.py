@@ -1,7 +1,4 @@
-"""From a request for a change to its plan, for Slack and the shell: what is read, and what is planned.
-
-`look` is the part with I/O; nothing here writes to a cluster.
-"""
+"""Reads the cluster for a requested change (`look`) and plans the change (`prepare`). Nothing here writes."""
 
 import asyncio
 from collections.abc import Sequence
@@ -35,11 +32,11 @@ _ENDED = ("Succeeded", "Failed")
 
 
 class ChangeSnapshot(msgspec.Struct, frozen=True):
-    """The scheduler's Deployment and what stands around it, at one moment.
+    """The scheduler's Deployment and what a change of it depends on, at one moment.
 
-    `taken_at` is by the API server's clock, and this machine's is `skew_s` ahead of it. `means` is how a log level of
-    kube-scheduler would be set. `gaps` tell what could not be read. `copy` is the record of an open change that the
-    Deployment does not carry, where a store has it.
+    `taken_at` is by the API server's clock, and this machine's is `skew_s` seconds ahead of it. `means` is how a log
+    level of kube-scheduler would be set. `gaps` tell what could not be read. `copy` is the store's record of an open
+    change that the Deployment does not carry.
     """
 
     cluster: str
@@ -67,15 +64,14 @@ class ChangeSnapshot(msgspec.Struct, frozen=True):
 
     @property
     def open(self) -> Record | UnreadableRecord | None:
-        """The change that is open on the Deployment, None when none is."""
+        """The change that is open on the Deployment, or None."""
         text = annotation(self.deployment)
         return self.copy or (None if text is None else read_record(text))
 
 
 async def look(sources: Sources, request: Request, writer: Writer | None = None) -> ChangeSnapshot:
-    """Reads what the request is about. Raises SourceError, and NotFound where HAMi has no scheduler.
-
-    A `writer` is asked whether kube-scheduler's level can be set without a restart; nothing is written.
+    """Reads what the request is about. Raises SourceError, and NotFound if HAMi has no scheduler. Asks the `writer`, if
+    given, whether kube-scheduler's level can be set without a restart; nothing is written.
     """
     cluster = sources.cluster
     found = await gather_install(sources)
@@ -106,7 +102,7 @@ async def look(sources: Sources, request: Request, writer: Writer | None = None)
 def prepare(
     found: ChangeSnapshot, request: Raise, change_id: str, *, by: str, channel: str = ""
 ) -> Plan | NothingToDo | Refusal:
-    """The plan of the change, or why there is none. Pure. `by` is who asks; `channel` is Slack's, empty in a shell."""
+    """Plans the change, or says why there is none. Pure. `by` is who asks; `channel` is Slack's, empty in a shell."""
     wanted = msgspec.structs.replace(request, by=by, channel=channel, means=found.means)
     now = found.taken_at.timestamp()
     plan = partial(plan_raise, now=now, change_id=change_id, version=found.around.version, skew_s=found.skew_s)
@@ -147,7 +143,7 @@ async def _around(
 
 
 async def _means(request: Request, pods: Sequence[Pod], writer: Writer) -> Means:
-    """The running process where all of them take it: a restart costs scheduling and what only the pods hold."""
+    """Prefers the running process where all of them take it: a restart costs scheduling and what only the pods hold."""
     if not (isinstance(request, Raise) and request.kind.is_log_level and request.container == KUBE_SCHEDULER_CONTAINER):
         return "patch"
     running = [pod for pod in pods if pod.status.phase == "Running"]

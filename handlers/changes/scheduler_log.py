@@ -1,4 +1,4 @@
-"""What the scheduler's log says about an open change: that it took effect, has done its work, or does harm."""
+"""What the scheduler's log says about an open change: whether it took effect, has done its work, or does harm."""
 
 import asyncio
 import logging
@@ -25,9 +25,8 @@ _RECENT_S = 900
 
 
 async def effect_of(cluster: Cluster, record: Record, pods: Sequence[str]) -> tuple[Evidence, ...]:
-    """The pods' lines `FLAG: --v="5"`; none for a level set in a running process, or where no log can be read.
-
-    HAMi and kube-scheduler print their flags when they start (k8s.io/component-base/cli/flag, `PrintFlags`).
+    """Quotes the pods' lines `FLAG: --v="5"`; none for a level set in a running process, or if no log can be read. HAMi
+    and kube-scheduler print their flags when they start (k8s.io/component-base/cli/flag, `PrintFlags`).
     """
     if record.means != "patch":
         return ()
@@ -56,7 +55,7 @@ log = logging.getLogger(__name__)
 
 
 async def why_to_end(open_sources: Callable[[], AbstractAsyncContextManager[Sources]], record: Record) -> str:
-    """Why to end the change before its deadline, for `bot.changes.reconciler.Endings`; empty if no log can be read."""
+    """Why to end the change before its deadline (see `bot.changes.reconciler.Endings`); empty: no reason, or no log."""
     if not record.kind.is_log_level:
         return ""
     try:
@@ -95,7 +94,7 @@ async def _of_pod(cluster: Cluster, pod: Pod, record: Record) -> str:
 
 
 def _has_level(pod: Pod, record: Record) -> bool:
-    """A pod of before the change logs at the old level until it ends."""
+    """Whether the pod logs at the change's level: a pod from before the change keeps the old one until it ends."""
     container = next((container for container in pod.spec.containers if container.name == record.container), None)
     if container is None or pod.status.phase != "Running":
         return False

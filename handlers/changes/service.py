@@ -1,6 +1,5 @@
-"""Temporary changes asked for in Slack: who may, what would be done, and doing it. Every refusal is written down too.
-
-Buttons and forms ask only what their sender may type: each request is authorised and planned again.
+"""Temporary changes asked for in Slack: checks who may, offers, makes, extends and reverts them. Buttons and forms can
+ask only for what their sender may type: each request is authorised and planned again.
 """
 
 import contextlib
@@ -50,8 +49,7 @@ LONGER_S = 600.0
 
 
 class ChangeService:
-    """Carries out requests for changes. Every method raises BotError with what to tell; it is in the audit log by then.
-
+    """Carries out requests for changes. Every method raises BotError with the text for the person, and audits refusals.
     `guard` knows who may; `approving` is for changes that somebody else has to approve.
     """
 
@@ -67,7 +65,7 @@ class ChangeService:
     # ------------------------------------------------------------------------------------------------- raising
 
     async def offer(self, who: Person, cluster: str, request: Raise) -> tuple[ChangeOffer, ChangeDraft]:
-        """The plan of the change, to be shown; nothing is changed, and the API server has accepted it in a dry run."""
+        """Plans the change to be shown; nothing is changed, but the API server has accepted it in a dry run."""
         async with self.guard.refusals(who, "raise", cluster, {"asked": words_of(request)}):
             await self.guard.allowed(who, "raise")
             writable = await self._maker.writable(cluster)
@@ -82,10 +80,10 @@ class ChangeService:
         return offer, draft_of(plan, cluster, writable.changer.time(), who.thread_ts)
 
     async def confirm(self, who: Person, draft: ChangeDraft, *, again: bool = False) -> str:
-        """Makes the offered change, or asks for its approval; gives what to tell. The same draft is made once.
+        """Makes the offered change or asks for its approval, once per draft; returns the text for the person.
 
-        `again`: an earlier process got the same request, and may have begun. The incident in whose thread the change
-        was asked for notes it.
+        `again`: an earlier process got the same request and may have begun. The incident in whose thread the change was
+        asked for notes it.
         """
         answer = await self._confirm(who, draft, again=again)
         news = News("change-asked", who.user, draft_words(draft))
@@ -123,9 +121,7 @@ class ChangeService:
         return say("card.made")
 
     async def _begun_before(self, draft: ChangeDraft) -> str:
-        """What to tell where the change, or its approval, is in the store: the same as its card. Raises NotDone for one
-        that was planned and not made.
-        """
+        """What to tell if the store has the change or its approval. Raises NotDone if it was planned and not made."""
         if asked := await self.deps.store.approvals.get(draft.id):
             writable = await self._maker.writable_on_time(asked.cluster)
             approval = asked.as_of(writable.changer.time())
@@ -144,15 +140,14 @@ class ChangeService:
                 return self.deps.say("card.made")
 
     async def decided_before(self, who: Person, key: str) -> str:
-        """What to tell somebody who has already decided about the approval `key`; empty where they have not."""
+        """The text for a person who has already decided about the approval `key`; empty if they have not."""
         approval = await self.deps.store.approvals.get(key)
         decided = approval is not None and approval.decided_by == who.user
         return self.deps.say("card.decided-by-you", state=approval.decision) if approval and decided else ""
 
     async def extend(self, who: Person, cluster: str, target: str, change_id: str, seconds: float, *, key: str) -> str:
-        """Adds `seconds` to the deadline; gives what to tell. An empty `change_id` means the open change.
-
-        `key` is the deed's: done again after a crash, it moves the deadline once.
+        """Adds `seconds` to the deadline; returns the text for the person. An empty `change_id` means the open change.
+        `key` identifies the deed: done again after a crash, it moves the deadline only once.
         """
         deps = self.deps
         async with self.guard.refusals(who, "extend", audit_target(cluster, target), {"id": change_id}):
@@ -176,9 +171,8 @@ class ChangeService:
         return answer
 
     async def revert(self, who: Person, cluster: str, target: str, change_id: str, *, again: bool = False) -> str:
-        """Reverts the open change now; gives what to tell. This needs neither a leader nor the store.
-
-        `again`: an earlier process got the same request, and may have reverted it.
+        """Reverts the open change now; returns the text for the person. This needs neither a leader nor the store.
+        `again`: an earlier process got the same request and may have reverted it.
         """
         if again:
             try:
@@ -195,7 +189,7 @@ class ChangeService:
         return self.deps.say("card.reverted-now", kind=event.kind)
 
     async def is_meant(self, taken: AcceptedDeed[Any], cluster: str, record: Record) -> bool:
-        """Whether the open change is the one that the deed is about, which names none.
+        """Whether the open change is the one that a deed without a change's id is about.
 
         A resumed deed is about the change whose id the first run kept. Without one a change that is younger than the
         deed is another: both ages are differences of one clock each, so a wrong clock does not matter.
@@ -212,7 +206,7 @@ class ChangeService:
         return age_s >= self.deps.now() - taken.asked.asked_at - ROUNDED_S
 
     async def with_copy(self, cluster: str, found: ChangeSnapshot) -> ChangeSnapshot:
-        """The snapshot with the change that is open by the store's copy alone, if the Deployment has no record."""
+        """The snapshot with the store's copy of the open change, if the Deployment has no record of it."""
         with contextlib.suppress(BotError):  # a bot that may not write has made no change
             copy = await (await self._maker.writable(cluster)).changer.open_copy(found.deployment)
             return msgspec.structs.replace(found, copy=copy.record if copy else None)

@@ -32,10 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class ChangeDeps(NamedTuple):
-    """What temporary changes need beside reading: the way to write, and to keep what a restart destroys.
-
-    `patience_s`: how many seconds noting an event of a change may take.
-    """
+    """How to write to clusters and capture what a restart destroys; `patience_s`: seconds to note an event at most."""
 
     open_writer: OpenWriter
     capture: Capture
@@ -51,13 +48,12 @@ async def _no_capture(*_: object) -> str:
 
 
 READ_ONLY = ChangeDeps(_no_writer, _no_capture)
-"""The dependencies of a bot that changes nothing: it cannot write, as if each cluster were a recording."""
+"""The dependencies of a bot that changes nothing: every cluster is treated as a recording."""
 
 
 class ChangeSupervisor:
-    """Reverts the open changes of every cluster (of the one without a name, if none has one) when they are due.
-
-    It needs neither Slack nor the database: after `begin` the next pass tells what happened meanwhile.
+    """Reverts the open changes of every configured cluster when they are due; without any, those of the default one. It
+    needs neither Slack nor the database: after `begin` the next pass tells what happened meanwhile.
     """
 
     def __init__(
@@ -84,7 +80,7 @@ class ChangeSupervisor:
 
     @asynccontextmanager
     async def leading(self, identity: str, pace: Pace, clock: Clock) -> AsyncGenerator[None]:
-        """Looks after open changes while the context lasts. `identity` is the name of this process only."""
+        """Looks after open changes while the context lasts. `identity` is a name that only this process has."""
         async with self._clusters:
             leads = (leadership.lead(identity, pace, clock) for leadership in self._leaderships)
             self._leads += map(asyncio.create_task, leads)
@@ -94,14 +90,14 @@ class ChangeSupervisor:
                 await self.stop()
 
     async def stop(self) -> None:
-        """Stops looking after changes, and with it all use of the `deps` that `begin` got."""
+        """Stops looking after changes; from then on nothing uses the `deps` that `begin` got."""
         tasks: list[asyncio.Task[Any]] = [*self._leads, *([self._looking] if self._looking else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def writable(self, cluster: str) -> WritableCluster:
-        """The cluster as changes need it. Raises BotError when it cannot be written to."""
+        """The named cluster, ready to write to. Raises BotError if it cannot be written to."""
         return await self._clusters.of(cluster)
 
     def begin(self, deps: Deps) -> ChangeService:
@@ -112,9 +108,7 @@ class ChangeSupervisor:
         return self._service
 
     def trouble(self) -> str:
-        """Which clusters are not looked after, what could not be reverted, or is not raised for a wrong clock, a line
-        each; empty when all is well.
-        """
+        """A line for each cluster whose changes are not led or not reverted, or whose clock is off; else empty."""
         return "".join(
             f"temporary changes{' in ' if leadership.cluster else ''}{leadership.cluster}: {trouble}\n"
             for leadership in self._leaderships
@@ -127,9 +121,8 @@ class ChangeSupervisor:
         return any(await asyncio.gather(*(leadership.is_possible() for leadership in self._leaderships)))
 
     async def without_store(self, gateway: Gateway, why: BotError) -> None:
-        """Tells that the store cannot be opened, where open changes are told; called again, what was not told yet.
-
-        A cluster that another process leads is left to that process.
+        """Tells the channels of open changes that the store cannot be opened; a later call tells only those not told
+        yet. A cluster that another process leads is left to that process.
         """
         for leadership in self._leaderships:
             if not await leadership.is_possible() or (leadership.leader and leadership.leader.taken):

@@ -1,7 +1,7 @@
 """Temporary changes from a terminal: shows the plan, asks, makes it, says until when it lasts and how to revert it.
 
-No store is needed: the record on the object is the truth, and whichever bot serves the cluster takes the change over.
-Where that record is damaged or gone, a change is reverted by the copy in the store that the settings name.
+No store is needed: the record on the Deployment is what counts, and the bot that serves the cluster takes the change
+over. If that record is damaged or gone, a change is reverted by the copy in the store that the settings name.
 """
 
 import asyncio
@@ -55,14 +55,14 @@ _QUIET = ("raised", "effective", "extended")
 log = logging.getLogger(__name__)
 
 Capture = Callable[[Sources, ChangeSnapshot, Path], Awaitable[str]]
-"""Records what a restart of the scheduler's pods destroys, and tells a person what was written."""
+"""Records what a restart of the scheduler's pods destroys, and returns in words what was written."""
 
 
 class ShellTools(msgspec.Struct, frozen=True):
-    """What a change from the shell works with. `open_writer` gives None where the cluster is a recording.
+    """What a change from the shell works with. `open_writer` gives None if the cluster is a recording.
 
-    `copies` reads the changes that the store has as open, None where the settings name no store; it raises BotError.
-    `ask` puts a yes-or-no question; `tell` prints all but the report.
+    `copies` reads the changes that the store has as open (raises BotError); None if the settings name no store. `ask`
+    puts a yes-or-no question; `tell` prints all but the report.
     """
 
     open_sources: Callable[[], AbstractAsyncContextManager[Sources]]
@@ -81,10 +81,8 @@ class _ReadyChange(NamedTuple):
 
 
 def run_change(tools: ShellTools, request: Request, *, yes: bool, no_capture: bool) -> tuple[Report, int]:
-    """Carries out the request, with `yes` without a question and with `no_capture` without a capture; gives the report
-    and the exit code.
-
-    Raises BotError: UsageError for what needs a yes or a live cluster, NotAllowed, ChangeFailed.
+    """Carries out the request; returns the report and the exit code. `yes` skips the question, `no_capture` the
+    capture. Raises UsageError for what needs a yes or a live cluster, NotAllowed, ChangeFailed and other BotErrors.
     """
     if not isinstance(request, Raise):
         return asyncio.run(_at_once(tools, request))
@@ -147,7 +145,7 @@ async def _done(tools: ShellTools, confirmed: _ReadyChange, *, no_capture: bool)
 
 
 async def _on_time(changer: Changer) -> None:
-    """Before anything is read slowly or captured: with this clock nothing could be raised."""
+    """Comes before anything is read slowly or captured: with a wrong clock nothing could be raised."""
     if refusal := await changer.wrong_clock():
         raise ChangeFailed(Text("error-change.not-changed-because", why=refusal.why), hint=refusal.hint)
 
@@ -168,7 +166,7 @@ async def _rolled_out(tools: ShellTools, writer: Writer, found: ChangeSnapshot, 
 
 
 async def _at_once(tools: ShellTools, request: Show | Extend | Revert) -> tuple[Report, int]:
-    """What needs no confirmation: looking, and going back to how things were."""
+    """Carries out what needs no confirmation: looking, and going back to how things were."""
     async with progress(tools.say), tools.open_sources() as sources:
         if isinstance(request, Show):
             return in_words(shown_report(await look(sources, request), request, PROGRAM), tools.say), 0
@@ -198,9 +196,8 @@ async def _at_once(tools: ShellTools, request: Show | Extend | Revert) -> tuple[
 
 
 async def revert_overdue(tools: ShellTools, namespace: str) -> tuple[str, int]:
-    """Makes one pass over everything that is due, for a CronJob; gives what was done, and the exit code.
-
-    `namespace` limits it to one; empty: as the settings say, else all. Raises SourceError when nothing can be listed.
+    """Reverts every change that is overdue, for a CronJob; returns what was done, and the exit code. `namespace` limits
+    it to one; empty: the settings' namespace, else all. Raises SourceError if nothing can be listed.
     """
     async with progress(tools.say), tools.open_sources() as sources, tools.open_writer() as opened:
         writer = _live(opened)
@@ -252,9 +249,8 @@ def _live(writer: Writer | None, *, dry_run_helps: bool = True) -> Writer:
 
 
 class NoJournal:
-    """A journal that keeps nothing: a shell ends, and the bot that serves the cluster finds what was done.
-
-    `opened` are the changes that the store has as open, where it was read.
+    """A journal that keeps nothing: a shell ends, and the bot that serves the cluster finds what was done. `opened` are
+    the changes that the store has as open, if it was read.
     """
 
     def __init__(self, opened: Sequence[KnownChange] = ()) -> None:
@@ -272,7 +268,7 @@ class NoJournal:
 
 @contextmanager
 def _as_a_change() -> Generator[None]:
-    """Errors of writing, told as what they mean for the change."""
+    """Tells errors of writing as what they mean for the change."""
     try:
         yield
     except ForbiddenError as error:

@@ -1,6 +1,5 @@
-"""Messages about changes that no store edits: that the store cannot be opened, and cards that are out of date.
-
-Without a store there is no outbox: any process finds such messages again in Slack, by their keys.
+"""Mends Slack messages about changes that the outbox does not edit: cards out of date, and "the store cannot be
+opened". Such messages are found in Slack by the keys in their metadata: the store that posted them may be gone.
 """
 
 import logging
@@ -29,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class StaleCards:
-    """Finds cards out of date in these channels by the keys in Slack's metadata, as old as the outbox remembers."""
+    """Finds change cards that are out of date in the given channels, as far back as the outbox remembers."""
 
     def __init__(self, deps: Deps, clusters: WritableClusters, channels: Iterable[str]) -> None:
         self._deps = deps
@@ -37,9 +36,8 @@ class StaleCards:
         self._channels = tuple(dict.fromkeys(channels))
 
     async def look(self) -> list[str]:
-        """Edits cards that are out of date; one that cannot be edited now is left to whoever clicks. Call after a pass.
-
-        Gives the channels to look in again, because Slack could not be asked now.
+        """Edits cards that are out of date; call after a pass. A card that cannot be edited now waits until someone
+        clicks. Returns the channels to look in again, because Slack could not be asked now.
         """
         missed: list[str] = []
         for channel in self._channels:
@@ -83,7 +81,6 @@ class StaleCards:
 
 
 def _offered(card: Keyed) -> CardButton | None:
-    """What the buttons of a card are about; None for what has none."""
     rows = (cast("list[dict[str, Any]]", block.get("elements") or []) for block in card.blocks)
     values = [str(button.get("value")) for row in rows for button in row if button.get("action_id") in _OFFERS]
     about = read_value(values[0], CardButton) if values else None
@@ -91,9 +88,8 @@ def _offered(card: Keyed) -> CardButton | None:
 
 
 async def edit_stale(deps: Deps, about: CardButton, channel: str, ts: str) -> None:
-    """Takes the buttons off the card at `ts`, and says why: its change is over, or not known here.
-
-    A card that this store's outbox posted is left: it is up to date, or is about to be.
+    """Removes the buttons from the card at `ts`, and says why: its change is over, or not known here. A card that this
+    store's outbox posted is left alone: the outbox keeps it up to date.
     """
     if not ts:
         return
@@ -107,23 +103,20 @@ async def edit_stale(deps: Deps, about: CardButton, channel: str, ts: str) -> No
 
 
 NO_STORE = ":no-store"
-"""Ends the key of a message that says that the store cannot be opened."""
+"""The end of the key of a message that says that the store cannot be opened."""
 
 
 class Storeless:
-    """Tells once for each open change that the store cannot be opened; other processes' messages are found by key."""
+    """Tells once for each open change, over all processes, that the store cannot be opened."""
 
     def __init__(self, say: Texts) -> None:
         self._say = say
         self._told: set[str] = set()
         self.told_in: set[str] = set()
-        """Where it was told by this process, or another one that this process found."""
+        """The channels where the missing store was reported, by this process or by another."""
 
     async def tell(self, gateway: Gateway, writable: WritableCluster, namespace: str, why: BotError) -> None:
-        """Posts the message in each channel that a record on a Deployment names; what fails, the next call posts.
-
-        An empty `namespace` means all.
-        """
+        """Reports the missing store once in each channel that a record in `namespace` (empty: all) names."""
         try:
             for place in await writable.writer.annotated(KEY, namespace):
                 record = read_record(annotation(await writable.writer.deployment(*place)) or "")

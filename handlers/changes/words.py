@@ -1,7 +1,4 @@
-"""The words with which people change something for a while: `verbosity 5 for 10m because …`, `profiling off`.
-
-The same words serve in Slack and in a shell. They are read into a request, which changes nothing by itself.
-"""
+"""Reads the words that ask for a temporary change, in Slack and a shell alike: `verbosity 5 for 10m because …`."""
 
 import re
 import shlex
@@ -30,7 +27,7 @@ _UNITS = {
 _UNTIL = "until-captured"
 _KEYWORDS = ("for", "because", _UNTIL)
 HOW_TO_REVERT = ("revert", "undo")
-"""Verbs for a change to be reverted. Without an id they only show which change is open."""
+"""Verbs that revert a change. Without an id they only show which change is open."""
 REVERT_SUMMARY = "Revert the temporary change with that id; alone, show which one is open and what reverts it."
 IS_ID = re.compile(r"[0-9a-f]{12}")
 """The pattern of a change's id."""
@@ -38,13 +35,13 @@ _WORDS = frozenset({*_KEYWORDS, "extend", "revert", "on", "off"})
 
 
 class Show(NamedTuple):
-    """A request for present values and the open change; without a verb, for the open change and what reverts it."""
+    """A request for present values and the open change; without a verb, for the open change and how to revert it."""
 
     verb: str = ""
 
 
 class Extend(NamedTuple):
-    """A request to let the open change last longer: `seconds` are added to its deadline."""
+    """A request to add `seconds` to the open change's deadline."""
 
     verb: str
     seconds: float
@@ -61,14 +58,14 @@ Request = Show | Raise | Extend | Revert
 
 
 class ChangeAsked(NamedTuple):
-    """A request about changes as typed, with the values of the surface's own options."""
+    """A request about changes as typed, with the values of the options that only Slack or only the shell has."""
 
     request: Request
     options: dict[str, Any]
 
 
 def change_commands(program: str, options: Callable[[], Sequence[click.Parameter]]) -> list[click.Command]:
-    """The verbs of changes for a grammar; `program` precedes them in examples, `options` are the surface's own."""
+    """The click commands of the changing verbs; examples begin with `program`, each command adds `options()`."""
 
     def command(verb: str) -> click.Command:
         def ask(words: Sequence[str], *, dry_run: bool, **values: Any) -> ChangeAsked:
@@ -119,7 +116,7 @@ def change_commands(program: str, options: Callable[[], Sequence[click.Parameter
 def read_change(
     program: str, verb: str, words: Sequence[str], *, dry_run: bool = False, container: str = "", until: str = ""
 ) -> Request:
-    """The request in the words after the verb. Raises UsageError, whose hint is an example."""
+    """Reads the request from the words after the verb. Raises UsageError, whose hint is an example."""
     try:
         request = _read(verb, _normal(words), dry_run=dry_run, container=container, until=until)
     except UsageError as error:
@@ -170,7 +167,6 @@ def _read(verb: str, words: list[str], *, dry_run: bool, container: str, until: 
 
 
 def _values(verb: str, words: list[str]) -> tuple[tuple[tuple[str, str], ...], list[str]]:
-    """The flags and the values that they are to have, and the words after them."""
     kinds = {kind.name: kind for kind in VERBS[verb]}
     if len(kinds) == 1:
         ((name, kind),) = kinds.items()
@@ -191,7 +187,6 @@ def _values(verb: str, words: list[str]) -> tuple[tuple[tuple[str, str], ...], l
 
 
 def _clauses(kind: ChangeKind, words: list[str]) -> dict[str, str]:
-    """What follows the keywords; all after `because` is the reason."""
     clauses: dict[str, str] = {}
     while words:
         keyword, *words = words
@@ -232,7 +227,7 @@ def _duration(text: str) -> float:
 
 
 def _no_deed(verb: str, word: str) -> UsageError:
-    """All that the verb does, and an example that changes nothing: what was meant is not guessed from the spelling."""
+    """Tells all that the verb does, and an example that changes nothing: a misspelt word is not guessed."""
     kind = VERBS[verb][0]
     text = Text(
         "error-change.not-understood-takes",
@@ -246,7 +241,6 @@ def _no_deed(verb: str, word: str) -> UsageError:
 
 
 def _shown(verb: str) -> str:
-    """What asks for values, as help shows it."""
     kinds = VERBS[verb]
     return kinds[0].values.shown if len(kinds) == 1 else " ".join(f"{kind.name}={kind.values.shown}" for kind in kinds)
 
@@ -256,10 +250,8 @@ _END = "?!.,;"
 
 
 class ReasonedCommand(click.Command):
-    """A command whose last words may be `because` and a reason.
-
-    The command's own options are options before `because` and at the end of the text. Other words of the reason are
-    text, also when they look like options.
+    """A command whose last words may be `because` and a reason. The command's own options count before `because` and at
+    the end of the text; other words of the reason are text, also when they look like options.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -274,7 +266,6 @@ class ReasonedCommand(click.Command):
 
 
 def _as_options(words: Sequence[str], known: dict[str, click.Parameter]) -> list[str] | None:
-    """The words as the options that they are; None if one of them is anything else."""
     options: list[str] = []
     rest = list(words)
     while rest:

@@ -1,4 +1,4 @@
-"""All that the bot needs, as one list of checks: `CHECKS` says for each check what it reads, and which run makes it.
+"""All that the bot needs, as one list of checks: `CHECKS` says what each check reads, and which run makes it.
 
 `doctor` makes nearly all of them once, with the settings alone. The running bot's health monitor makes a few every
 minute, its self-test some every hour. A check finds a link; it posts nothing that anybody sees.
@@ -52,9 +52,11 @@ Run = Literal["doctor", "monitor", "self-test"]
 
 
 class Check(NamedTuple):
-    """A check of one thing that the bot needs: `look` finds links at a place of the type `reads`, in these `runs`.
+    """A check of one thing that the bot needs. `look` finds links at a place: the settings, Slack, the store or a
+    cluster.
 
-    Where asking itself fails the link is in the state `unasked`. `ends`: where it fails, no further check looks there.
+    `reads` is the type of that place, `runs` are who makes the check. If the check itself raises an error, the link has
+    the state `unasked`; with `ends`, no further check looks there then.
     """
 
     name: str
@@ -66,9 +68,8 @@ class Check(NamedTuple):
 
 
 async def find_links(run: Run, place: object, *names: str) -> list[Link]:
-    """The links that the checks of a run (with `names`, only these) find at the place, in the order of `CHECKS`.
-
-    Never raises: where something cannot be asked, the link is broken.
+    """The links that a run's checks (with `names`, only these) find at a place, such as a cluster, in the order of
+    `CHECKS`. Never raises: if something cannot be asked, the link is broken.
     """
     of_run = (check for check in CHECKS if run in check.runs and check.reads is type(place))
     asked = [check for check in of_run if not names or check.name in names]
@@ -89,7 +90,7 @@ async def _told(check: Check, place: object) -> Iterable[Link]:
 
 
 class Kept(NamedTuple):
-    """The store, as the checks of the store need it."""
+    """The store and the settings that the checks of the store need."""
 
     marks: MarkRows
     oncall: OncallSettings | None = None
@@ -99,8 +100,8 @@ class Kept(NamedTuple):
 
 
 async def examine(where: ClusterChoice) -> list[Link]:
-    """Checks settings, Slack, the store, on-call, the bot's own reasoning, then each cluster of the settings, or the
-    one that `where` names. Never raises.
+    """Checks settings, Slack, the store, on-call, the bot's own reasoning and the clusters. Never raises. The clusters
+    are those of the settings, or the one that `where` names.
     """
     try:
         settings = load_settings(where.config)
@@ -117,14 +118,13 @@ async def examine(where: ClusterChoice) -> list[Link]:
 
 
 FAILED = 3
-"""The exit code where a link failed, the same as where a source cannot be read."""
+"""The exit code if a link failed, the same as if a source cannot be read."""
 _PAUSE_S = 5.0
 
 
 async def run_doctor(wait: str, output: str, where: ClusterChoice, language: Language | None) -> tuple[str, int]:
-    """Runs `doctor`: what to print, and the exit code. Without a `language` it takes that of the settings.
-
-    Checks are repeated for the time `wait` (such as `2m`) until no link fails. `output` is text or json.
+    """Runs `doctor`; returns what to print and the exit code. Without a `language` it takes that of the settings.
+    Repeats the checks for the time `wait` (such as `2m`) until no link fails. `output` is text or json.
     """
     wait_s = read_duration(wait) if wait else 0.0
     if wait_s is None:
@@ -208,7 +208,7 @@ async def _settings(settings: Settings) -> list[Link]:
 
 
 async def own_playbooks(_: None) -> list[Link]:
-    """A link for each playbook of the team's own, all of which are imported."""
+    """A link for each of the team's own playbooks, which tells whether it can be imported."""
     links = [
         Link("playbook", "degraded", error.message, error.hint, source.verb)
         if error
@@ -227,7 +227,7 @@ async def own_playbooks(_: None) -> list[Link]:
 # ---------------------------------------------------------------------------------------------------------- store
 
 HEARD, BLIND, _PROBE = "watchdog", "blind:", "probe"
-"""Marks in the store: when Alertmanager's Watchdog was heard, and by cluster why the running bot is blind there."""
+"""Marks in the store: when Alertmanager's Watchdog was heard, and by cluster why the running bot cannot read it."""
 
 
 async def _opens(place: Kept) -> list[Link]:
@@ -241,14 +241,14 @@ async def _takes_writes(place: Kept) -> list[Link]:
 
 
 async def _blind(place: Kept) -> list[Link]:
-    """What the running bot found out about itself, with the credentials that it has."""
+    """Tells what the running bot found out about itself, with the credentials that it has."""
     marks = await blind_marks(place.marks)
     seen = {name: Text("doctor.blind", minutes=_minutes_since(mark.at), why=mark.text) for name, mark in marks.items()}
     return [Link("self-test", "failed", text, Text("doctor.blind-fix"), name) for name, text in seen.items()]
 
 
 async def blind_marks(marks: MarkRows) -> dict[str, Mark]:
-    """The marks of clusters that two self-tests in a row could not read, by cluster."""
+    """The store's marks of clusters that two self-tests in a row could not read, by cluster."""
     return {mark.name.removeprefix(BLIND): mark for mark in await marks.all(BLIND)}
 
 
@@ -257,7 +257,6 @@ def _minutes_since(at: float) -> int:
 
 
 async def _alertmanager(place: Kept) -> list[Link]:
-    """Links: whether alerts arrive, as its Watchdog shows."""
     if place.oncall is None or not place.oncall.takes_alerts:
         return []
     heard = max((mark.at for mark in await place.marks.all(HEARD)), default=0.0)
@@ -277,7 +276,7 @@ _UNAUTHORIZED = 401
 
 
 async def _alerts(settings: Settings) -> list[Link]:
-    """Links: whether the running bot takes alerts there: without credentials it asks for them, and keeps nothing."""
+    """Asks without credentials: the running bot then asks for them, and keeps nothing."""
     if settings.oncall is None or not settings.oncall.takes_alerts:
         return []
     host, _, port = settings.http.bind.rpartition(":")
@@ -324,7 +323,6 @@ async def _pager(name: str, url: str) -> Link:
 
 
 async def _status(method: str, url: str, shown: str = "") -> int:
-    """The status of the answer, whose body nobody reads. Raises SourceError."""
     try:
         async with (
             asyncio.timeout(_WITHIN_S),
@@ -346,7 +344,7 @@ CODE, QUOTE = "impossible-anywhere", "1 4/4 CardInsufficientMemory"
 
 
 async def known_answer(_: None) -> list[Link]:
-    """Links: whether a question whose answer is known is answered rightly, asked as in Slack, in every language."""
+    """A link that tells whether the bot answers a question with a known answer correctly, in every language."""
     asked = understand(WORDS)
     assert isinstance(asked, ParsedQuestion)
     try:

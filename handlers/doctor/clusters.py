@@ -25,9 +25,8 @@ from playbooks.profile.request import Request
 
 
 class NeededRights(NamedTuple):
-    """Rights in the same place, and what is missing without them.
-
-    The place `<home>` is the bot's own namespace, `<hami>` that of HAMi, `<everywhere>` all; others are called by name.
+    """Kubernetes rights in one place, and what the bot cannot do without them. The place `<home>` is the bot's own
+    namespace, `<hami>` that of HAMi, `<everywhere>` all; others are called by name.
     """
 
     without: Text
@@ -63,7 +62,7 @@ LEASE = "hami-bot"
 
 
 def needed(settings: Settings | None) -> list[NeededRights]:
-    """The rights that a bot with these settings needs."""
+    """The Kubernetes rights that a bot with these settings needs."""
     found = [*READING]
     if settings is None or not settings.profiles.direct:
         others = settings.profiles.namespaces if settings else ()
@@ -91,7 +90,7 @@ _MOST_SHOWN = 3
 
 
 class ClusterSeen(msgspec.Struct, frozen=True):
-    """A cluster that is open, for the checks."""
+    """An open cluster, as the checks of a cluster need it."""
 
     sources: Sources
     settings: Settings | None = None
@@ -102,26 +101,26 @@ class ClusterSeen(msgspec.Struct, frozen=True):
 
 
 class Installed(ClusterSeen, frozen=True, kw_only=True):
-    """A cluster that is open, with what was read of HAMi there."""
+    """An open cluster, with what was read of HAMi there."""
 
     seen: InstallSeen
 
 
 async def answers(place: ClusterSeen) -> list[Link]:
-    """Links: whether the API server answers, with its version."""
+    """A link that tells whether the API server answers, with its version."""
     version = await place.sources.cluster.server_version()
     return [Link("cluster", "ok", Text("doctor.server", version=version), about=place.about)]
 
 
 async def lists(place: ClusterSeen) -> list[Link]:
-    """Links: whether pods and nodes can be listed. A pod is always read; watched nodes come from memory."""
+    """Raises an error unless pods and nodes can be listed. A pod is always read; watched nodes come from memory."""
     await place.sources.cluster.list(PODS, metadata_only=True, most=1)
     await place.sources.cluster.list(NODES)
     return []
 
 
 async def clock(place: ClusterSeen) -> list[Link]:
-    """Links: how far the API server's clock is from this machine's."""
+    """A link that tells how far the API server's clock is from this machine's."""
     cluster = place.sources.cluster
     skew = cluster.clocks.skew_s if cluster.clocks else 0.0
     by = roughly(abs(skew))
@@ -132,7 +131,7 @@ async def clock(place: ClusterSeen) -> list[Link]:
 
 
 async def hami(place: Installed) -> list[Link]:
-    """Links: whether HAMi's scheduler is installed, of a known version and ready."""
+    """Links that tell whether HAMi's scheduler is installed, of a known version and ready."""
     install, about = place.seen.install, place.about
     if not install.seen:
         unread = [gap for gap in place.seen.gaps if gap.source in ("deployments", "scheduler pods")]
@@ -187,7 +186,7 @@ async def rights(place: Installed) -> list[Link]:
 
 
 async def metrics(place: Installed) -> list[Link]:
-    """Links: whether the scheduler serves metrics about itself."""
+    """A link that tells whether HAMi's scheduler serves metrics about itself."""
     if not place.seen.install.seen:
         return []
     process = await gather_memory(place.sources, place.seen.install)
@@ -199,7 +198,7 @@ async def metrics(place: Installed) -> list[Link]:
 
 
 async def profiles(place: Installed) -> list[Link]:
-    """Links: whether the scheduler serves profiles."""
+    """A link that tells whether HAMi's scheduler serves pprof profiles."""
     if not place.seen.install.seen:
         return []
     taken = await fetch_profile(Request("goroutine", 0), place.sources)
@@ -209,7 +208,7 @@ async def profiles(place: Installed) -> list[Link]:
 
 
 async def prometheus(place: Installed) -> list[Link]:
-    """Links: whether Prometheus answers, and has HAMi's series; no link where the settings name none."""
+    """Links that tell whether Prometheus answers, and has HAMi's series; none if the settings name no Prometheus."""
     server, about = place.sources.prometheus, place.about
     if server is None:
         return []

@@ -1,4 +1,4 @@
-"""The links between the bot and what it needs, how they are shown, and those to Slack; nothing is posted."""
+"""The links between the bot and what it needs, how they are shown, and the checks of Slack; nothing is posted."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, get_args
@@ -18,9 +18,10 @@ STATES: tuple[State, ...] = get_args(State)
 
 
 class Link(NamedTuple):
-    """A link between the bot and what it needs. `about` is its cluster or channel; `seen` what was found, `fix` what to
-    do unless it is ok. `error` is that of a failed check. Degraded: the bot runs, but cannot do something that it
-    should. Failed: it cannot run, or answer.
+    """What a check found out about one thing that the bot needs.
+
+    `about` is its cluster or channel; `seen` what was found, `fix` what to do unless it is ok, `error` that of a failed
+    check. Degraded: the bot runs, but cannot do something that it should. Failed: it cannot run, or answer.
     """
 
     name: str
@@ -32,7 +33,7 @@ class Link(NamedTuple):
 
 
 def broken(name: str, error: BotError, about: str = "", state: State = "failed") -> Link:
-    """A link whose check ended with this error."""
+    """Makes the link for a check that ended with this error."""
     return Link(name, state, error.message, error.hint, about, error)
 
 
@@ -42,7 +43,7 @@ def has_failed(links: Iterable[Link]) -> bool:
 
 
 def wrong_with(links: Iterable[Link]) -> Prose:
-    """What was found at the first link that failed, else empty."""
+    """What was found at the first link that failed; empty if none failed."""
     return next((link.seen for link in links if link.state == "failed"), "")
 
 
@@ -64,14 +65,14 @@ def as_text(links: Iterable[Link], say: Texts) -> str:
 
 
 def as_json(links: Iterable[Link]) -> str:
-    """Links in words as JSON: `{"links": [{"name": …, "state": …, "seen": …, "fix": …, "about": …}]}`."""
+    """The links as JSON: `{"links": [{"name": …, "state": …, "seen": …, "fix": …, "about": …}]}`."""
     rows: list[dict[str, Any]] = [dict(zip(Link._fields[:-1], link[:-1], strict=True)) for link in links]
     return msgspec.json.format(msgspec.json.encode({"links": rows})).decode()
 
 
 class Workspace(NamedTuple):
-    """Slack, as the checks need it. `app_token` is empty in HTTP mode. The bot has to post to `channels`. `guests`:
-    they are answered too, and no scope is needed to know them. `joins`: checks may join public channels.
+    """Slack, as the checks need it: `app_token` is empty in HTTP mode, and the bot has to post to `channels`. `guests`:
+    guests are answered too, so no scope is needed to recognise them. `joins`: checks may join public channels.
     """
 
     gateway: Gateway
@@ -82,7 +83,7 @@ class Workspace(NamedTuple):
 
 
 async def token(place: Workspace) -> list[Link]:
-    """Links: whether Slack takes the bot's token. Raises WrongInstall."""
+    """A link that tells whether Slack takes the bot's token. Raises WrongInstall."""
     try:
         who = await place.gateway.identity()
     except SlackFailure as failure:
@@ -91,7 +92,7 @@ async def token(place: Workspace) -> list[Link]:
 
 
 async def scopes(place: Workspace) -> list[Link]:
-    """Links: whether the app has the scopes that the bot needs. Raises WrongInstall."""
+    """A link that tells whether the app has the scopes that the bot needs. Raises WrongInstall."""
     granted = (await place.gateway.identity()).scopes
     check_scopes(granted, guests=place.guests)
     if wished := sorted(WISHED_SCOPES.keys() - granted):
@@ -101,7 +102,7 @@ async def scopes(place: Workspace) -> list[Link]:
 
 
 async def connection(place: Workspace) -> list[Link]:
-    """Links: whether Slack gives the address of a connection. None is opened: Slack would send events to it."""
+    """A link that tells whether Slack gives a connection's address. None is opened: it would get the bot's events."""
     if not place.app_token:
         return [Link("http-mode", "ok", Text("doctor.http-mode"))]
     try:
@@ -112,7 +113,7 @@ async def connection(place: Workspace) -> list[Link]:
 
 
 async def channels(place: Workspace) -> list[Link]:
-    """Links: whether the bot may post to each of the channels."""
+    """Links that tell whether the bot may post to each of the channels."""
     return [await _channel(place, channel) for channel in place.channels]
 
 

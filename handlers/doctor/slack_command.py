@@ -1,4 +1,4 @@
-"""The command `/hami doctor`: for people who may change something, in the background, answered to the asker alone."""
+"""The command `/hami doctor`: for people who may change something, run in the background, answered to them alone."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence

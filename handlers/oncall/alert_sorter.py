@@ -1,6 +1,4 @@
-"""Sorts alerts by cause: each cause has an incident, and so a thread. The routes of the settings say in which channel,
-and how alerts are grouped by labels there.
-"""
+"""Sorts alerts by cause into incidents, each with a thread. The settings' routes choose channel and grouping."""
 
 import asyncio
 import logging
@@ -35,7 +33,7 @@ class AlertSorter:
         self._unread_since: dict[str, float] = {}
 
     async def sort(self, cluster: str) -> bool:
-        """Sorts the cluster's new alerts into incidents; False where no causes were found, so that they wait."""
+        """Sorts the cluster's new alerts into incidents; False if no causes were found, so that the alerts wait."""
         ours = self._plan.clusters if cluster == self._plan.usual else None
         some = await self._without_ignored(await self._deps.store.alerts.unsorted(SORTED_AT_ONCE, cluster, ours))
         found, needs = await self._causes(cluster, some) if some else AlertCauses([])
@@ -52,9 +50,7 @@ class AlertSorter:
         return bool(found)
 
     async def _without_ignored(self, some: list[Alert]) -> list[Alert]:
-        """Without those that a route ignores, or that say that nothing is wrong: the severity of Watchdog and
-        InfoInhibitor, which always fire, is `none`.
-        """
+        """Drops what a route ignores, and severity `none` (Watchdog, InfoInhibitor): nothing is wrong then."""
         wanted, unwanted = list[Alert](), list[Alert]()
         for alert in some:
             route = route_of(alert.labels, self._plan.routes)
@@ -67,9 +63,7 @@ class AlertSorter:
         return wanted
 
     async def _in_turn(self, cluster: str, found: CauseGroups, limit: ThreadLimit) -> CauseGroups:
-        """The worst first, for they shall have their own threads; those that cannot have one together: of each severity
-        the first alone are more than may open.
-        """
+        """Puts the worst first, so that they get their own threads; groups the rest, which are more than may open."""
         known = await self._deps.store.incidents.open_signatures(cluster, [cause for cause, _ in found])
         seen, turns, rest = Counter[int](), CauseGroups(), list[Alert]()
         for cause, members in sorted(found, key=_severity, reverse=True):
@@ -81,8 +75,8 @@ class AlertSorter:
         return [*turns, (limit.gathered, rest)] if rest else turns
 
     async def open_cause(self, row: IncidentRow, named: str) -> bool:
-        """Gives gathered alerts of one name a thread of their cause; False where there are none. `named` is the name's
-        `digest_of`. Raises BotError.
+        """Opens a thread for those alerts of one name that another thread gathers; False if it has none. `named` is the
+        `digest_of` the name. Raises BotError.
         """
         counts = (await self._deps.store.alerts.counts([row.id]))[row.id]
         name = next((name for name, _, _ in counts.by_name if digest_of(name) == named), "")
@@ -133,12 +127,10 @@ def _severity(found: tuple[Cause, list[Alert]]) -> int:
 
 
 def by_channel(found: CauseGroups, routes: Sequence[Route], usual: str, *, into: str = "") -> dict[str, CauseGroups]:
-    """The alerts of each thread with the cause that it tells, by channel. Alerts that no route matches go to the
-    `usual` channel.
+    """Groups alerts into threads by channel, each with the cause that its thread tells.
 
-    Where a route groups by labels, its thread tells the cause of the worst of the alerts that it opens with; later
-    alerts of other causes are counted there, and tell no cause. `into`: all alerts go to that channel, wherever their
-    routes lead by now.
+    Alerts that no route matches go to the `usual` channel; with `into`, all go there. Where a route groups by labels,
+    the thread tells the cause of the worst of its first alerts; later alerts of other causes are counted there.
     """
     by_channel: defaultdict[str, CauseGroups] = defaultdict(list)
     for cause, members in sorted(found, key=lambda item: SEVERITIES.index(item[0].severity), reverse=True):

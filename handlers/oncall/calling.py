@@ -34,7 +34,7 @@ from handlers.oncall.words import DEEDS
 from handlers.user_actions import read_deed
 
 PRESSED, SUBMITTED, IN_WORDS = "triage-press", "triage-form", "triage"
-"""The kinds of deeds about an incident: a button, a form, words."""
+"""The names of the kinds of deeds about an incident: a pressed button, a submitted form, typed words."""
 
 PATIENCE_S = 60.0
 """Seconds for which a cluster that cannot be read keeps alerts waiting for their cause."""
@@ -43,9 +43,9 @@ PATIENCE_S = 60.0
 class OncallPlan(msgspec.Struct, frozen=True):
     """How incidents are looked after. An alert is about the one of `clusters` that it names, else `usual`.
 
-    `owner` is the name of this process only, `pass_s` is in seconds; for `pagerduty` see `Rota`. If more than
+    `owner` is a name that only this process has, `pass_s` is in seconds; for `pagerduty` see `Rota`. If more than
     `threads_per_minute` open in a channel, one thread there gathers the rest; 0 is no limit. New alerts go where the
-    first of the `routes` sends them that matches their labels, else to `channel`; a thread stays where it is.
+    first of the `routes` that matches their labels sends them, else to `channel`; a thread stays where it is.
     """
 
     channel: str
@@ -61,7 +61,7 @@ class OncallPlan(msgspec.Struct, frozen=True):
 
 
 ON_CALL = "?"
-"""Stands for the people whom PagerDuty has on call, until that was asked."""
+"""Stands for the people whom PagerDuty has on call, until PagerDuty was asked."""
 KEPT_S = 60.0
 """Seconds for which PagerDuty's last answer, or its failure, is used without asking again."""
 WITHIN_S = 10.0
@@ -100,7 +100,7 @@ class _Page(msgspec.Struct):
 
 
 class Rota:
-    """Who is called, in this order. PagerDuty is asked when somebody has to be called; the answer is kept a minute."""
+    """Who is called for incidents, in this order. It asks PagerDuty, at most once a minute, when a call is due."""
 
     def __init__(self, usual: Sequence[str], pagerduty: PagerDutySettings | None, clock: Callable[[], float]) -> None:
         self._usual = tuple(usual)
@@ -111,7 +111,7 @@ class Rota:
         self._bugs: set[str] = set()
 
     def known(self, for_s: float = KEPT_S) -> tuple[str, ...] | None:
-        """Slack's ids of the people and groups to call, if asked at most `for_s` ago; None: ask first (`now`)."""
+        """Slack's ids of the people and groups to call, if asked in the last `for_s` seconds; None: call `now`."""
         if self._pagerduty is None:
             return self._usual
         return self._kept[1] if self._kept and self._clock() - self._kept[0] < for_s else None
@@ -122,9 +122,7 @@ class Rota:
         return (ON_CALL, *self._usual) if known is None else known
 
     async def now(self) -> tuple[str, ...]:
-        """The rota, asked for if need be. Raises nothing: failures of PagerDuty are logged, and the rota is then that
-        of the settings.
-        """
+        """The rota, asked for if need be; the settings' rota if PagerDuty fails, which is logged. Raises nothing."""
         known = self.known()
         if known is not None or self._pagerduty is None:
             return known or self._usual
@@ -140,7 +138,6 @@ class Rota:
         return found
 
     def _in_slack(self, user: _User, people: Mapping[str, str]) -> str:
-        """Empty, and once in the log, for somebody whom the settings do not know."""
         found = people.get((user.email or "").casefold(), "")
         if not found and user.id not in self._strangers:
             self._strangers.add(user.id)
@@ -150,7 +147,7 @@ class Rota:
 
 
 async def on_call_now(settings: PagerDutySettings) -> list[_User]:
-    """The people whom the schedules have on call now, in the schedules' order. Raises SourceError."""
+    """The people whom the PagerDuty schedules have on call now, in the schedules' order. Raises SourceError."""
     try:
         async with asyncio.timeout(WITHIN_S):
             entries = await _entries(settings)
@@ -216,8 +213,8 @@ class _Deed(msgspec.Struct, frozen=True):
 
 
 def incidents_acted_on(payloads: Iterable[str]) -> set[str | tuple[str, str]]:
-    """The incidents about which the store has unfinished work that makes a call needless, such as an acknowledgement:
-    by their ids, or by channel and `ts` of their threads.
+    """Reads the stored deeds; gives the incidents that need no call because of one, such as an acknowledgement. An
+    incident is given by its id, or by the channel and `ts` of its thread.
     """
     found: set[str | tuple[str, str]] = set()
     for kept in filter(None, map(read_deed, payloads)):
@@ -241,7 +238,7 @@ def extent_of(row: IncidentRow, counts: Counts) -> Extent:
 
 
 def call_to_come(row: IncidentRow, counts: Counts, terms: IncidentTimes, rota: Sequence[str]) -> Call | None:
-    """The call that comes next if nothing changes, with that rota; None without one."""
+    """The call that comes next if nothing changes, with that rota; None if none comes."""
     firing, extent = counts.firing > 0, extent_of(row, counts)
     return next_call(row.incident, msgspec.structs.replace(terms, rota=tuple(rota)), firing=firing, extent=extent)
 
@@ -255,9 +252,8 @@ def terms_now(terms: IncidentTimes, rota: Rota) -> IncidentTimes:
 def needs_rota(
     rows: Sequence[IncidentRow], counts: Mapping[str, Counts], terms: IncidentTimes, rota: Rota, now: float
 ) -> bool:
-    """Whether the rota has to be asked for: somebody is due to be called.
-
-    Where everybody was called already, it is asked for no more often than people are called.
+    """Whether the rota has to be asked for, because somebody is due to be called. Once everybody was called, it is
+    asked for no more often than people are called.
     """
     if rota.known() is not None:
         return False
@@ -271,9 +267,7 @@ def needs_rota(
 
 
 def last_resort_message(row: IncidentRow, news: News, link: str) -> tuple[str, Draft] | None:
-    """Where a last resort is told outside the thread, and what; None for a user group, which the thread calls, and for
-    the thread's own channel, which sees what the thread tells of calls.
-    """
+    """Whom to tell as an incident's last resort, and what; None for a user group, or the thread's own channel."""
     if news.turn != "last-resort" or news.detail.startswith("S") or news.detail == row.channel:
         return None
     return news.detail, render_last_resort(row.id, row.cause.text, link)

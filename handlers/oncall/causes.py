@@ -31,8 +31,9 @@ from playbooks.rules.common import prose
 from playbooks.rules.waiting.alike import cause_signature
 
 ONE_BY_ONE = 20
-"""How many pods that do not wait for a node, and nodes, are asked about, one after the other. Alerts about more of them
-stand for themselves: a crowd must keep no other alert waiting."""
+"""The most nodes, and pods that do not wait for one, that are asked about, one after the other. Alerts about more get
+no other cause than themselves: a crowd must keep no other alert waiting.
+"""
 
 FINDING = "hami_bot_finding"
 """The label that names the finding which an alert of the bot itself is about."""
@@ -52,8 +53,8 @@ class AlertCauses(NamedTuple):
 
 
 class AlertQuestion(NamedTuple):
-    """The question that an alert raises: the verb with its subject, empty for `status` and `nodes` of all. Both are
-    empty where the alert is about nothing that the bot knows. `about` is what people call the subject.
+    """The question that an alert raises: the verb and its subject. `about` is what people call the subject. The subject
+    is empty for `status` and for `nodes` of all; both are empty if the bot knows nothing that the alert is about.
     """
 
     verb: str = ""
@@ -62,7 +63,7 @@ class AlertQuestion(NamedTuple):
 
 
 async def find_causes(sources: Sources, given: Sequence[Alert]) -> AlertCauses:
-    """The causes of these alerts, for each pod or node by itself. Raises BotError when the cluster cannot be read."""
+    """The causes of these alerts, for each pod or node by itself. Raises BotError if the cluster cannot be read."""
     by_pod: dict[Name, list[Alert]] = {}
     by_finding: dict[tuple[str, str], list[Alert]] = {}
     others: list[Alert] = []
@@ -119,7 +120,7 @@ def _node(alert: Alert, by_place: Mapping[str, str]) -> str:
 
 
 def _of_hami(alert: Alert, install: Install | None) -> AlertQuestion | None:
-    """HAMi's own workloads: what is wrong with its device plugin `nodes` says, with the rest of it `status`."""
+    """For HAMi's own workloads: `nodes` says what is wrong with its device plugin, `status` with the rest."""
     kind, _, name = alert.owner.partition("/")[2].partition("/")
     named = name or alert.pod or alert.labels.get("service") or alert.labels.get("job", "")
     if install is None or not named or install.namespace != alert.namespace:
@@ -151,7 +152,7 @@ def cause_alone(alert: Alert, why_not: str = "") -> Cause:
 
 
 def group_by_cause(found: Iterable[tuple[Cause, list[Alert]]]) -> CauseGroups:
-    """The alerts of each cause as one entry, with the first found cause, and the first graph that any of them has."""
+    """Joins alerts with the same cause into one entry, with the first found cause and the first graph that any has."""
     first: dict[str, Cause] = {}
     members: dict[str, list[Alert]] = {}
     for cause, some in found:
@@ -204,7 +205,7 @@ async def _of_question(sources: Sources, asked: AlertQuestion, some: list[Alert]
 
 
 async def _on_gpus(sources: Sources, found: CauseGroups) -> CauseGroups:
-    """Where an alert names a GPU, whose pods it is told with them."""
+    """Tells whose pods a GPU has, where an alert names one."""
     named = [next((alert.gpu for alert in some if alert.gpu and not alert.pod), "") for _, some in found]
     cards: Mapping[str, GpuRow] = await _gpus(sources) if any(named) else {}
     told: CauseGroups = []
@@ -248,12 +249,12 @@ async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Al
 
 
 async def answer(sources: Sources, verb: str, subject: str = "") -> Report:
-    """A playbook's report on a pod or an owner of pods (`ns/pod`, `ns/deploy/name`), a node, or all, not in words."""
+    """A playbook's report, not yet in words, on a pod or owner of pods (`ns/pod`, `ns/deploy/name`), a node, or all."""
     return await _diagnosed(find(verb), _request(verb, subject), sources)
 
 
 def is_about_all(verb: str, subject: str) -> bool:
-    """Whether the question is about the whole cluster, so that its subject is only a name for people."""
+    """Whether the question is about the whole cluster, so that its subject is only shown to people."""
     return verb == "status" or (verb == "nodes" and "/" in subject)
 
 
@@ -272,9 +273,8 @@ def _request(verb: str, subject: str) -> Any:
 
 
 async def registration_state(sources: Sources, node: str) -> Literal["registered", "lost", "unknown"]:
-    """Whether HAMi counts on the node: its GPUs are registered, and no finding says that they are lost.
-
-    `unknown`: the node does not exist. Raises BotError when the cluster, or that node, cannot be read.
+    """Whether HAMi counts on the node: its GPUs are registered, and no finding says that they are lost. `unknown`: the
+    node does not exist. Raises BotError if the cluster, or that node, cannot be read.
     """
     report = await answer(sources, "nodes", node)
     if any(finding.code == "not-found" for finding in report.findings):

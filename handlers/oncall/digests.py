@@ -1,6 +1,4 @@
-"""Digests: posted when they are due, by whichever replica claims them first; added by words or a form, and ended in
-Slack.
-"""
+"""Scheduled digests: people add and end them in Slack; whichever replica first claims a due one posts it."""
 
 import asyncio
 import logging
@@ -45,8 +43,8 @@ log = logging.getLogger(__name__)
 
 
 class AddDigest(NamedTuple):
-    """A request to add a digest, `digest daily 09:00 Asia/Shanghai` or `digest "0 9 * * 1-5" Europe/Berlin` (quotes or
-    not), or the on-call report, see `handlers.oncall.words`.
+    """A request to add a digest: `digest daily 09:00 Asia/Shanghai` or `digest "0 9 * * 1-5" Europe/Berlin` (quotes or
+    not). It may also be for the on-call report, see `handlers.oncall.words`.
     """
 
     schedule: Schedule
@@ -65,7 +63,7 @@ DigestAsked = AddDigest | Stop | Literal["now", "list"]
 
 
 def read_digest(words: Sequence[str], zone: str = "") -> DigestAsked:
-    """The request in the words after `digest`; `zone` is the person's. Raises UsageError with an example."""
+    """Reads the request from the words after `digest`; `zone` is the person's. Raises UsageError with an example."""
     match words:
         case ["now"]:
             return "now"
@@ -93,8 +91,8 @@ def read_digest(words: Sequence[str], zone: str = "") -> DigestAsked:
 
 
 class Digests:
-    """The digests of all channels. `report` makes the on-call report between two moments (seconds since 1970), with the
-    time it was due if that is past; without it there are no incidents. `given` are the digests of the settings.
+    """The digests of all channels; `given` are those of the settings. `report` makes the on-call report between two
+    moments (unix seconds), with the time it was due if that is past; None: there are no incidents.
     """
 
     def __init__(
@@ -112,7 +110,7 @@ class Digests:
         await clock.repeat(TICK_S, "digests", self.look)
 
     async def look(self) -> None:
-        """Posts digests that are due; marks those that were missed for good."""
+        """Posts digests that are due; for those that were missed for good it posts a note that says so."""
         if self._given is not None:
             await self._rows.keep_given(self._given)
             self._given = None  # once for each process
@@ -168,12 +166,12 @@ class Digests:
     # -------------------------------------------------------------------------------------------------- people
 
     async def zone_of(self, user: str) -> str:
-        """The person's time zone as Slack has it; empty where Slack does not say."""
+        """The person's time zone as Slack has it; empty if Slack does not say."""
         person = await self._people.person(user)
         return person.zone if person and is_zone(person.zone) else ""
 
     async def do(self, key: str, who: Person, asked: DigestAsked, cluster: str) -> str | Message:
-        """Carries out a person's request, once for each `key`; gives what to tell them."""
+        """Carries out a person's request, once for each `key`; returns the text or message for them."""
         say = self._deps.say
         if asked == "now" or isinstance(asked, AddDigest):
             hint = Text("error-oncall.invite-me")
@@ -216,7 +214,6 @@ class Digests:
         return render_added(self._in_words("added", added))
 
     async def _listed(self, channel: str, cluster: str) -> Message:
-        """What is posted there and when next, how to have more, and the button of a form for it."""
         say = self._deps.say
         found = await self._rows.wanted(channel)
         lines = [self._in_words("line", digest) for digest in found]

@@ -44,14 +44,15 @@ from handlers.oncall.causes import answer, is_about_all
 from playbooks.playbook import Sources
 
 DEBOUNCE_S = 45.0
-"""Seconds between two edits of a head in which nothing but counts changed."""
+"""Seconds between two edits of an incident's first message (head) in which nothing but counts changed."""
 NOT_POSTED_S = 120.0
-"""Seconds after which a head that was given to the outbox is given again: if it still waits there, nothing changes, and
-if it was given up, because the bot was no member of the channel, it is tried again."""
+"""Seconds after which a head is put into the outbox again: if it still waits there, nothing changes; if it was given up
+because the bot was no member of the channel, it is tried again.
+"""
 
 
 class IncidentThreads:
-    """Keeps threads up to date; calls `wake` when one has something new to tell."""
+    """Keeps the incidents' threads up to date; calls `wake` when one has something new to tell."""
 
     def __init__(self, deps: Deps, terms: IncidentTimes, rota: Rota, wake: Callable[[], None]) -> None:
         self._deps = deps
@@ -63,9 +64,7 @@ class IncidentThreads:
     async def keep(
         self, row: IncidentRow, terms: IncidentTimes, counts: Counts, seen: Nodes, untold: Sequence[IncidentEvent]
     ) -> None:
-        """Lets time pass for the incident, and its thread tell what came of it. `terms` are the present ones, `seen`
-        are nodes that may end its mute. Raises BotError.
-        """
+        """Does what is due for the incident, and updates its thread; `seen` nodes may end its mute. Raises BotError."""
         now = self._deps.now()
         incident = row.incident
         extent = extent_of(row, counts)
@@ -103,7 +102,7 @@ class IncidentThreads:
         await self._rows.mark_shown(row.id, shown)
 
     async def prove(self, rows: Sequence[IncidentRow]) -> bool:
-        """Posts the evidence of these incidents, one after the other, the most severe first."""
+        """Posts these incidents' evidence, most severe first; returns whether threads have something new to tell."""
         counts = await self._deps.store.alerts.counts([row.id for row in rows])
         heads = [(row, head_of(row, counts[row.id])) for row in rows]
         heads.sort(key=lambda head: SEVERITIES.index(head[1].severity), reverse=True)
@@ -112,9 +111,7 @@ class IncidentThreads:
         )
 
     async def _prove_one(self, row: IncidentRow, head: Head) -> bool:
-        """The evidence, once: what a person who asked about the first pod would be answered, and what the head has no
-        room for.
-
+        """Posts once what a person who asked about the first pod would be answered, and what the head has no room for.
         A recording that is made again is another file. What was given before this was interrupted stays as it is.
         """
         if not await self._rows.has_evidence(row):
@@ -147,7 +144,7 @@ class IncidentThreads:
 
 
 def head_of(row: IncidentRow, counts: Counts) -> Head:
-    """The content of the incident's head."""
+    """The content of the head, which is the first message of an incident's thread."""
     return Head(row.id, row.cluster, row.cause, row.incident, counts, row.created_at)
 
 
@@ -156,12 +153,12 @@ def _digest(content: object) -> str:
 
 
 DAYS = 7
-"""How many days a report covers; a scheduled one begins where the last one ended, even over a clock change."""
+"""How many days an on-call report covers; a scheduled one begins where the last one ended, even over a clock change."""
 
 
 async def reply_of(store: Store, head: Head, event: IncidentEvent) -> Draft:
-    """The reply that tells the thread about the event. An event that ends the incident has the summary in the same
-    message, so that it is posted once, however often it is tried. Raises StoreError.
+    """The reply that tells the thread about the event. Raises StoreError. For an event that ends the incident it also
+    has the summary, so that this is posted once, however often it is tried.
     """
     message = render_news(event.news)
     if event.news.turn not in ENDS:
@@ -172,9 +169,7 @@ async def reply_of(store: Store, head: Head, event: IncidentEvent) -> Draft:
 
 
 async def summary_of(store: Store, incident_id: str, happened: Sequence[IncidentEvent], now: float) -> Summary:
-    """The summary of an incident's timeline, or of its beginning; its GPU-hours count up to its end, or else up to
-    `now`. Raises StoreError.
-    """
+    """The summary of a timeline, or of its beginning, with GPU-hours up to its end or else `now`. Raises StoreError."""
     summary = summarize(happened)
     ended_at = now if summary.ended_s is None else happened[0].at + summary.ended_s
     spells = (await store.alerts.spells([incident_id])).get(incident_id, [])
@@ -182,7 +177,7 @@ async def summary_of(store: Store, incident_id: str, happened: Sequence[Incident
 
 
 async def oncall_report(store: Store, since: float, until: float) -> OncallReport:
-    """The on-call report on the time between two moments, in seconds since 1970. Raises StoreError."""
+    """The on-call report on the time between two moments, in unix seconds. Raises StoreError."""
     found = await store.incidents.lately(since)
     ids = [row.id for row, _ in found]
     counts, spells = await store.alerts.counts(ids), await store.alerts.spells(ids)
@@ -202,11 +197,10 @@ RECORDED_S = 60.0
 
 
 class Bounds(NamedTuple):
-    """The bounds of a recording that is attached, and so is kept in the store until Slack has it; `largest` is in
-    bytes.
+    """The largest recording, in `largest` bytes, that is attached: the store has it until Slack does.
 
-    The recording has all pods, since what a node has left depends on every one, and all events: with too many it is not
-    made.
+    A recording has all pods, since a node's free GPUs depend on every one, and all events: with more than `most_pods`
+    or `most_events` none is made.
     """
 
     most_pods: int = 10_000
@@ -231,7 +225,7 @@ Proof = tuple[Message, NextAction | None]
 
 
 async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bounds = _BOUNDS) -> Proof:
-    """The answer with its files. Raises nothing: the message says what could not be found out, or not be recorded."""
+    """The answer to the question in `asked`, with its files. Raises nothing: the message says what is missing."""
     say = deps.say
     try:
         async with asyncio.timeout(ANSWERED_S), deps.open_sources(cluster) as sources:
@@ -265,7 +259,6 @@ def _noted(message: Message, *texts: str, files: Sequence[File] = ()) -> Message
 
 
 async def _recording(sources: Sources, asked: EvidenceRequest, bounds: Bounds) -> tuple[bytes, list[str]]:
-    """The cluster as `hami-bot record` writes it, redacted, and what could not be read. Raises BotError."""
     counted: list[tuple[Kind[Any], int]] = [(PODS, bounds.most_pods), (EVENTS, bounds.most_events)]
     for kind, most in counted:  # by their metadata, which is enough; of what cannot be read `record` tells
         found = await seen(kind.plural, sources.cluster.list(kind, metadata_only=True))
@@ -288,8 +281,8 @@ log = logging.getLogger(__name__)
 
 
 async def attempt(what: str, work: Callable[[], Awaitable[bool]]) -> bool:
-    """Runs `work` and gives its result: whether threads have something new to tell. Errors are logged, and another pass
-    tries again. It needs a task of its own: its log lines, and its calls to the cluster, get an id of their own.
+    """Runs `work` and returns its result: whether threads have something new to tell. Errors are logged, and another
+    pass tries again. Its log lines and calls to the cluster get an id of their own, so it needs a task of its own.
     """
     begin_request(uuid4().hex)
     try:

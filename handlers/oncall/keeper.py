@@ -1,7 +1,7 @@
-"""Looks after incidents without people: sorts alerts by cause, lets time pass, keeps threads up to date.
+"""Looks after incidents without people: sorts alerts by cause, does what is due, keeps threads up to date.
 
 Every step can be repeated: its result stands in the store before it is told, and each message has a key in the outbox.
-Killed anywhere, or done by two replicas at once, it comes to the same.
+If it is killed anywhere, or two replicas do it at once, the result is the same.
 """
 
 import asyncio
@@ -28,12 +28,13 @@ from handlers.oncall.causes import registration_state
 from handlers.oncall.incident_threads import IncidentThreads, attempt
 
 LISTENED_S = 900.0
-"""Seconds after which a new process has heard what Alertmanager could not send before: Alertmanager repeats that while
-the alert fires, at least each `group_interval`, which is 5 minutes unless somebody set it."""
+"""Seconds after which a new process has got what Alertmanager could not send before: Alertmanager repeats it while the
+alert fires, at least each `group_interval`, which is 5 minutes unless somebody set it.
+"""
 LOOKED_S = 60.0
 """Seconds between two looks at a node whose registration ends a mute."""
 REMINDERS = "remind:"
-"""The marks of reminders begin with this; then come the incident and the person. Their text is when they are due."""
+"""The prefix of the marks of reminders; then come the incident and the person. A mark's text is when it is due."""
 LEASE = "triage"
 LEASE_S = 8.0
 _NEVER = -math.inf, NO_NODES
@@ -55,7 +56,7 @@ class Keeper:
         self._passes = Job(retried("a pass over the incidents ended early", self._pass))
         self._asking: dict[tuple[str, str], asyncio.Task[bool]] = {}
         self.soon = self._passes.soon
-        """A person did something: the thread is to tell it now."""
+        """Begins the next pass now: a person did something that the thread is to tell."""
         self.sorter = AlertSorter(deps, plan, self.soon)
         self._incident_threads = IncidentThreads(deps, plan.terms, self.rota, self.soon)
         self._lease = TaskLease(deps, LEASE, plan.owner, LEASE_S)
@@ -63,7 +64,7 @@ class Keeper:
         self._has_reconsidered = False
 
     async def take(self, given: list[Alert]) -> None:
-        """Keeps alerts; their sender waits for nothing else. Raises StoreError."""
+        """Stores alerts, and returns once they are kept: their sender waits for nothing else. Raises StoreError."""
         if await self._store.alerts.take(given):
             self.soon()
 
@@ -81,7 +82,7 @@ class Keeper:
             await self.look(0)
 
     async def look(self, patience_s: float | None = None) -> None:
-        """Makes one pass. Waits `patience_s` for clusters (None: until all answered); they go on answering after it."""
+        """Makes one pass over open incidents. Waits `patience_s` seconds for clusters, which go on (None: for all)."""
         self._asking = {key: task for key, task in self._asking.items() if not task.done()}
         longest = self._plan.terms.silent_s
         # Alertmanager repeats what fires. Who was not there to hear it concludes nothing from that it was silent.
@@ -99,7 +100,7 @@ class Keeper:
             await self._threads()
 
     async def _remind(self) -> None:
-        """Whoever asked for it and whose time has come, in the thread, once, and only while the incident is open."""
+        """Reminds people in the thread, once, and only while the incident is open."""
         for mark in await self._store.marks.all(REMINDERS):
             if float(mark.text) > self._deps.now():
                 continue
@@ -169,7 +170,7 @@ class Keeper:
             self._asking[what, cluster] = asyncio.create_task(attempt(subject, work))
 
     async def _look_for(self, cluster: str, nodes: Collection[str]) -> bool:
-        """Which of the nodes are registered by now, or gone; whether any is."""
+        """Which of the nodes are registered by now, or gone; returns whether any is."""
         began = self._deps.now()
         self._looked[cluster] = began, NO_NODES
         try:

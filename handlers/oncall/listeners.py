@@ -57,7 +57,7 @@ NOTE_LASTS_S = 7 * 86400.0
 
 
 def register(app: App, inbox: Inbox, triage: TriageService | None, digests: Digests) -> Verb:
-    """Listens to forms and to the buttons of heads; gives the row of `triage`, `oncall` and `digest` for the table."""
+    """Listens to forms and buttons of heads; returns the row of on-call's verbs for the table of verbs."""
     window = _OncallWindow(inbox, triage, digests)
     app.action(re.compile(f"^{re.escape(ACT)}"))(window.pressed)
     app.action(OPEN)(window.chosen)
@@ -82,7 +82,7 @@ class _HeadPress(msgspec.Struct, frozen=True):
 
 
 class _Form(msgspec.Struct, frozen=True):
-    """A form that was submitted: to which incident it does what, and what stands in it; none is of a forged one."""
+    """A submitted form: what it does to which incident, and what stands in it; a forged one has none of these."""
 
     deed: Deed
     incident: str
@@ -97,10 +97,6 @@ class _Form(msgspec.Struct, frozen=True):
 
 
 class _OncallWindow:
-    """Where people act on incidents: its listeners, what tells them which messages are theirs, and how what they take
-    is carried out.
-    """
-
     def __init__(self, inbox: Inbox, triage: TriageService | None, digests: Digests) -> None:
         self._inbox = inbox
         self._given = triage
@@ -126,9 +122,8 @@ class _OncallWindow:
         return self._given
 
     def takes(self, asked: HeardWords) -> bool:
-        """Whether the words begin with a verb of on-call, or may act on the thread's incident without `triage`.
-
-        Only the store knows whether the thread is an incident's, and no ack waits for the store.
+        """Whether the words begin with a verb of on-call, or may act on the thread's incident without `triage`. Only
+        the store knows whether the thread is an incident's, and no ack waits for the store.
         """
         if asked.surface == "button":
             return False
@@ -202,7 +197,7 @@ class _OncallWindow:
     async def _about(
         self, taken: AcceptedDeed[Any], name: str, does: Callable[[Person, IncidentRow], Awaitable[str]]
     ) -> None:
-        """Does it to the incident that is named; of a form or a button that names none, it is written down."""
+        """Does it to the incident that is named; a form or a button that names none is audited as forged."""
         who, incident = Person(taken.asked.user, taken.asked.channel), taken.details.incident
 
         async def done() -> str:
@@ -217,7 +212,7 @@ class _OncallWindow:
         await self._about(taken, deed, lambda who, row: self._triage.act(who, row, IncidentDeed(deed), taken))
 
     async def _open(self, taken: AcceptedDeed[_HeadPress]) -> None:
-        """Its key is the trigger."""
+        """Opens a form; the deed's key is the trigger."""
         press, channel = taken.details, taken.asked.channel
         deed: Any = press.deed
         who = Person(taken.asked.user, channel)
@@ -260,7 +255,7 @@ class _OncallWindow:
         await self._about(taken, "form", acted)
 
     async def chosen(self, ack: Any, body: dict[str, Any]) -> None:
-        """A name in the menu of a thread that gathers many causes, or a time in the menu *Remind me*."""
+        """Takes a name chosen in the menu of a thread that gathers many causes, or a time in the menu *Remind me*."""
         await ack()
         action, key, question = first_action(body), body["trigger_id"], self._clicked(body)
         option: dict[str, Any] = action.get("selected_option") or {}
@@ -292,7 +287,7 @@ class _OncallWindow:
         await self._inbox.do(body["trigger_id"], self._to_open_digest, question, place)
 
     async def _open_digest(self, taken: AcceptedDeed[DigestPlace]) -> None:
-        """Its key is the trigger."""
+        """Opens a form; the deed's key is the trigger."""
         view = digest_form(taken.details, await self._digests.zone_of(taken.asked.user))
         await self._inbox.deps.gateway.open_view(taken.key, blocks.in_words(view, self._say))
 
@@ -342,7 +337,6 @@ def _input(values: dict[str, Any], block: str) -> dict[str, Any]:
 
 
 def _digest_in(view: dict[str, Any]) -> str:
-    """What was typed, in words. Raises UsageError for anything but a digest's time."""
     # They follow the verb: a leading `*` is no mark of a list.
     when, zone = (split_words(f"digest {as_delivered(_value(view, block))}")[1:] for block in (WHEN, ZONE))
     if len(when) == 1 and not when[0][:1].isdigit():  # days alone; a cron expression has its time

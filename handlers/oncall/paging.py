@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Paging:
-    """Sends the pages of the store to the settings' pagers, and hears what they post; then `soon` is called."""
+    """Sends the store's pages to the settings' pagers, and takes over what they post; then it calls `soon`."""
 
     def __init__(
         self, deps: Deps, settings: PagingSettings, owner: str, pace_s: float, soon: Callable[[], None]
@@ -57,8 +57,7 @@ class Paging:
             pass
 
     async def step(self, service: str) -> float | None:
-        """Sends the pager its next page. Gives the seconds until it may get another; None: this process sends none.
-
+        """Sends the pager its next page. Returns the seconds until it may get another; None: this process sends none.
         The lease is asked for only when a page is due: that writes, and every few seconds would wear a disk out.
         """
         page = await self._deps.store.pages.next(service)

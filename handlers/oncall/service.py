@@ -62,7 +62,7 @@ class TriageService:
         )
 
     async def find(self, who: Person, incident_id: str, thread_ts: str = "") -> IncidentRow:
-        """The incident with this id, or without an id the one that has this thread. Raises Refused."""
+        """The incident with this id, or without an id the one that has this thread. Raises Refused if there is none."""
         row = await self._rows.get(incident_id) if incident_id else None
         if thread_ts and not incident_id:
             row = await self._rows.of_thread(who.channel, thread_ts)
@@ -74,9 +74,7 @@ class TriageService:
     async def act(
         self, who: Person, row: IncidentRow, wanted: IncidentDeed, taken: AcceptedDeed[Any] | None = None
     ) -> str:
-        """Carries out the deed, once however often the deed `taken` is repeated; gives what to tell the person. The
-        thread tells everybody.
-        """
+        """Carries out the deed, once however often `taken` is repeated; returns the text for the person alone."""
         key, asked_at = (taken.key, taken.asked.asked_at) if taken else ("", self._deps.now())
         await self._check(who, row, wanted.deed)
         self._check_complete(wanted)
@@ -113,9 +111,10 @@ class TriageService:
         return self._deps.say("triage.done")
 
     async def remind(self, who: Person, row: IncidentRow, seconds: float, at: float, zone: str) -> str:
-        """Keeps a reminder of the incident for the person; gives what to tell them. It is due `seconds` after `at`,
-        in unix time, or with 0 at 9:00 of the next day in `zone` (empty: UTC). Raises Refused for an incident that is
-        over, AccessDenied outside its channel.
+        """Stores a reminder of the incident for the person; returns the text for them.
+
+        It is due `seconds` after `at` (unix time), or with 0 at 9:00 of the next day in `zone` (empty: UTC). Raises
+        Refused for an incident that is over, AccessDenied outside its channel.
         """
         if who.channel != row.channel:
             raise self._elsewhere(row)
@@ -128,7 +127,7 @@ class TriageService:
         return self._deps.say("triage.reminding", time=f"{due:%Y-%m-%d %H:%M} ({zone or 'UTC'})")
 
     async def open_cause(self, who: Person, row: IncidentRow, named: str, *, is_again: bool = False) -> str:
-        """Gives gathered alerts a thread of their cause (see `AlertSorter`), and gives what to tell the person."""
+        """Opens a thread for alerts that another one gathers (`AlertSorter.open_cause`); returns the person's text."""
         await self._check(who, row, "open")
         if not await self._keeper.sorter.open_cause(row, named) and not is_again:
             raise Refused(self._deps.say("triage.storm-gone"))
@@ -150,7 +149,7 @@ class TriageService:
         return progress(file.title)._replace(files=(file,))
 
     async def listed(self) -> Message:
-        """A message with incidents not resolved or closed, who is called, and how many alerts are ignored."""
+        """A message with the open incidents, who is called, and how many alerts are ignored."""
         rota = await self._keeper.rota.now()
         ignored = await self._deps.store.alerts.ignored()
         return render_open(await self.heads(rota), rota, ignored).in_words(self._deps.say)
@@ -162,8 +161,8 @@ class TriageService:
         return render_oncall_report(found, DAYS, await self.heads()).in_words(self._deps.say)
 
     async def posted_report(self, since: float, until: float, late: str) -> Message:
-        """The on-call report between two moments (seconds since 1970), for a channel, where it calls nobody. `late`:
-        see `post_oncall_report`. Raises StoreError.
+        """The on-call report between two moments (unix seconds) for a channel, where it calls nobody. `late`: the time
+        it was due, if that is past. Raises StoreError.
         """
         found = await oncall_report(self._deps.store, since, until)
         return post_oncall_report(found, DAYS, await self.heads(), late).in_words(self._deps.say)
@@ -182,7 +181,7 @@ class TriageService:
         return shown
 
     async def refuse_forged(self, who: Person, name: str) -> BotError:
-        """Writes a forged button or form to the audit log, and gives the error to tell the person."""
+        """Writes a forged button or form to the audit log, and returns the error to tell the person."""
         error = Refused(
             Text("error-change.bot-does-not-recognise-button"),
             hint=Text("error-oncall.write-in-thread"),
@@ -217,7 +216,7 @@ class TriageService:
             )
 
     async def _check_lost(self, row: IncidentRow, node: str) -> None:
-        """That there is something to wait for. Raises BotError where there is not, or the cluster cannot be read."""
+        """Raises BotError unless the node's registration is lost, so that there is something to wait for."""
         try:
             async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(row.cluster) as sources:
                 state = await registration_state(sources, node)

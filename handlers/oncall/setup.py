@@ -28,7 +28,7 @@ from handlers.oncall.watcher import Patience, Watcher
 
 
 class Oncall(NamedTuple):
-    """The parts of on-call that take people's requests and alerts. Without settings for alerts, `digests` alone."""
+    """The parts of on-call that take people's requests and alerts; only `digests` without settings for alerts."""
 
     digests: Digests
     triage: TriageService | None = None
@@ -39,10 +39,7 @@ class Oncall(NamedTuple):
 async def oncall_desk(
     settings: Settings, inbox: Inbox, clock: Clock, *, identity: str, pace: float
 ) -> AsyncGenerator[Oncall]:
-    """Posts digests while the context lasts, and looks after incidents every `pace` seconds.
-
-    `identity` is the name of this process only.
-    """
+    """Posts digests and, every `pace` seconds, looks after incidents; `identity` is a name only this process has."""
     deps, given = inbox.deps, settings.oncall
     reading = replace(deps, open_sources=inbox.reading)  # whoever asks for digests waits as for other answers
     async with incidents_kept(settings, deps, clock, identity=identity, pace=pace) as kept:
@@ -59,11 +56,11 @@ async def oncall_desk(
 async def incidents_kept(
     settings: Settings, deps: Deps, clock: Clock, *, identity: str, pace: float
 ) -> AsyncGenerator[tuple[Keeper, Receivers] | None]:
-    """Watches clusters, looks after incidents and tells pagers while the context lasts. Gives the keeper, and the
-    receivers of alerts and pagers' posts; None without settings for alerts.
+    """Watches clusters, looks after incidents and tells pagers while the context lasts; None without settings for
+    alerts.
 
-    Slack need not have been reached: messages wait in the outbox, and anything that needs the bot's identity is left
-    out.
+    Gives the keeper, and the receivers of alerts and of pagers' posts. Slack need not have been reached: messages wait
+    in the outbox, and anything that needs the bot's identity is left out.
     """
     given = settings.oncall
     if given is None:
@@ -79,7 +76,7 @@ async def incidents_kept(
 
 
 def posts_of(given: OncallSettings, take: Take, stopping: Callable[[], bool], hear: Hear) -> dict[str, Handler]:
-    """The HTTP handlers, by path, of alerts with the credentials of the settings, and of what pagers post."""
+    """The HTTP handlers, by path, for alerts (which need the settings' credentials) and for what pagers post."""
     token, password = given.token.get_secret_value(), given.password.get_secret_value()
     alerts = alerts_route(take, stopping, token=token, user=given.user, password=password)
     return {ALERTS_PATH: alerts, **pager_routes(given.paging, hear, stopping)}

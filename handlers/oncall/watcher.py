@@ -1,6 +1,5 @@
-"""Alerts that the bot raises by itself: pods that wait for long, HAMi or nodes in trouble.
-
-A look that could not read something resolves no alert: it must have read at least what was read when the alert began.
+"""Alerts that the bot raises by itself: pods that wait for long, HAMi or nodes in trouble. A look that could not read
+something resolves no alert: it must have read at least what was read when the alert began.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ from playbooks.gather.pods import gather_waiting
 from playbooks.playbook import Sources
 
 WATCHED = {verb: watched_in(verb) for verb in ("status", "nodes")}
-"""The findings that somebody has to look at, by the question that finds them."""
+"""The codes of the findings that somebody has to look at, by the verb of the question that finds them."""
 SOURCE = "watch"
 LEASE = "watch"
 _READING_S = 120.0
@@ -36,8 +35,8 @@ log = logging.getLogger(__name__)
 
 
 class Patience(NamedTuple):
-    """How many `minutes` a pod may wait before an alert (0: without limit); `of_namespace` has other limits for some
-    namespaces. Clusters are looked at every `look_s` seconds; other trouble is an alert when two looks in a row saw it.
+    """How many `minutes` a pod may be pending before an alert (0: no limit); `of_namespace` has other limits by
+    namespace. Clusters are looked at every `look_s` seconds; other trouble is an alert when two looks in a row saw it.
     """
 
     minutes: int = 10
@@ -126,7 +125,6 @@ def _sources(gaps: Sequence[Gap]) -> set[str]:
 
 
 def _of_finding(cluster: str, found: Finding, now: datetime, gaps: Sequence[Gap]) -> list[Alert]:
-    """One for each node that it is about, or one."""
     labels = {"alertname": f"HAMi {found.code}", FINDING: found.code}
     each = [labels | {"node": node} for node in found.scope.nodes] or [labels]
     return [_alert(cluster, of_alert, found.claim, "", now, gaps) for of_alert in each]

@@ -1,4 +1,4 @@
-"""The words that people write to a triage thread: `triage ack`, `triage note rebooted gpu-7`, `oncall`."""
+"""Reads the words that people write to a triage thread: `triage ack`, `triage note rebooted gpu-7`, `oncall`."""
 
 import difflib
 import re
@@ -94,10 +94,10 @@ def oncall_commands(program: str) -> list[click.Command]:
 
 
 def read_words(words: Sequence[str], *, mentioned: bool = False) -> IncidentRequest:
-    """The request in the words, `triage` or `oncall` first. Raises UsageError, whose hint is an example.
+    """Reads the request from the words, `triage` or `oncall` first. Raises UsageError, whose hint is an example.
 
-    People are ids, in Slack's own writing (`<@U0123ABCD>`) or bare; where the bot was not `mentioned`, as in a command,
-    they are only names.
+    People are ids, as Slack writes them (`<@U0123ABCD>`) or bare; if the bot was not `mentioned`, as in a command, they
+    are only names.
     """
     verb, rest = (words[0].casefold() if words else ""), list(words[1:])
     if verb == "oncall":
@@ -173,10 +173,8 @@ def _with_rest(asked: IncidentRequest, rest: list[str], *, mentioned: bool) -> I
 
 
 def read_mute(words: Sequence[str]) -> tuple[float, str]:
-    """How long a mute lasts: seconds, or the node that is to register; neither: as long as its cause. Raises
-    UsageError.
-
-    `2h`, `for 2h`, `until gone`, `until resolved`, `until node gpu-7 registers`; no words mean as long as its cause.
+    """How long a mute lasts: seconds, or until a node registers; with neither, as long as its cause. Raises UsageError.
+    The words are `2h`, `for 2h`, `until gone`, `until resolved`, `until node gpu-7 registers`, or none.
     """
     match words:
         case [] | ["until", "gone" | "resolved"]:
@@ -195,7 +193,7 @@ def read_mute(words: Sequence[str]) -> tuple[float, str]:
 
 
 def read_reminder(words: Sequence[str]) -> float:
-    """In how many seconds a reminder comes, 0: tomorrow at 9:00; from words as `me in 1h`. Raises UsageError."""
+    """In how many seconds a reminder comes, 0: tomorrow at 9:00; from words such as `me in 1h`. Raises UsageError."""
     match [word.casefold() for word in words if word.casefold() not in ("me", "in", "at")]:
         case ["tomorrow"] | ["tomorrow", "9:00" | "09:00" | "9" | "9am"]:
             return 0.0

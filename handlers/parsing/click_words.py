@@ -1,6 +1,4 @@
-"""click's own errors as texts and its help in the reader's language: apart from the grammar, so that `profile` loads
-nothing that takes long.
-"""
+"""click's errors and help in the reader's language; apart from the grammar, so that `profile` starts fast."""
 
 import re
 from collections.abc import Iterable
@@ -16,7 +14,7 @@ _OUTSIDE = " is not in the range "
 
 
 def what_click_says(error: click.ClickException) -> Prose:
-    """The message of click's error, as a text where its kind is known; otherwise in click's own words."""
+    """The message of click's error, as a text if its kind is known; otherwise in click's own words."""
     match error:
         case click.NoSuchOption(possibilities=None | []):
             return Text("error-click.no-such-option", option=repr(error.option_name))

@@ -45,11 +45,10 @@ _KUBECTL = click.Command(
 )
 
 _OF_SLACK = frozenset(("oncall", "triage"))
-"""Reserved verbs that the terminal does not have."""
 
 
 class ParsedQuestion(NamedTuple):
-    """A question as typed, with the values of the surface's own options."""
+    """A question as typed; `options` has the values of options that only Slack or only the shell has."""
 
     playbook: Playbook
     request: Any
@@ -66,7 +65,7 @@ class CommandAsked(NamedTuple):
 def plain_command(
     verb: str, params: Sequence[click.Parameter], about: str, example: str, *, hidden: bool = False
 ) -> click.Command:
-    """A command that gives what was typed, as a CommandAsked; `about` is its help."""
+    """A click command that returns what was typed, as a CommandAsked; `about` is its help."""
 
     def asked(**options: Any) -> CommandAsked:
         return CommandAsked(verb, options)
@@ -86,8 +85,7 @@ DOCTOR_SUMMARY = "Check all that the bot needs: settings, Slack, store, clusters
 
 
 class Grammar(click.Group):
-    """The verbs of a surface: Slack or the shell. `options` are the surface's own and may stand before or after the
-    verb.
+    """The verbs of a surface: Slack or the shell. `options` are the surface's own, before or after the verb.
 
     `instead` makes the command of a playbook's verb that takes more words than the playbook, `later` other commands:
     none of them is imported before one of its group is asked for. `usual` gives the language of help.
@@ -153,7 +151,7 @@ class Grammar(click.Group):
         return unknown_verb(word, known, program)
 
     def playbook(self, verb: str) -> click.Command:
-        """The command of a playbook's verb, with the surface's options. A broken one says so when it is asked."""
+        """The command of a playbook's verb, with the surface's options. A broken playbook raises when it is asked."""
         try:
             playbook = find(verb)
         except OwnPlaybookError as error:
@@ -182,7 +180,7 @@ class Grammar(click.Group):
 
 
 def example_of(verb: str) -> str:
-    """A question that works, as the verb's playbook gives it; the verb alone where the playbook is broken."""
+    """A question that works, as the verb's playbook gives it; the verb alone if the playbook is broken."""
     try:
         return find(verb).example
     except OwnPlaybookError:
@@ -209,8 +207,6 @@ def explain_code(text: str) -> Text | None:
 
 
 class _GlossaryWord(NamedTuple):
-    """A word of the glossary, as it is spelt, what it means, and the finding code that tells more, if one does."""
-
     spelt: str
     meaning: Text | None
     code: str
@@ -271,7 +267,6 @@ def _key(text: str) -> str:
 
 @cache
 def _glossary() -> Mapping[str, _GlossaryWord]:
-    """By key: finding codes, HAMi's reasons, and the words of `glossary.toml`."""
     import tomllib  # noqa: PLC0415  # whoever asks about a pod needs no glossary
 
     from bot.hami.scheduler_logs.scheduling_events import REASONS  # noqa: PLC0415  # as above
@@ -347,7 +342,6 @@ def _word_meant(word: str, known: Sequence[str]) -> str:
 
 
 def _near_word(word: str, known: Sequence[str]) -> str:
-    """The code or word that is nearest; empty where a verb is nearer, or none is near."""
     spelt = {key: one.spelt for key, one in _glossary().items() if not any(_key(verb) in key for verb in _CHANGING)}
     spelt |= {_key(verb): "" for verb in known}
     near = difflib.get_close_matches(_key(word), spelt, n=1, cutoff=_CLOSE_WORD)
@@ -363,7 +357,7 @@ def nearest(word: str, verbs: Sequence[str]) -> list[str]:
 
 
 def from_kubectl(words: Sequence[str]) -> Sequence[str]:
-    """`why trainer-0 -n ml` for `kubectl describe pod trainer-0 -n ml`; any other words unchanged."""
+    """Turns `kubectl describe pod trainer-0 -n ml` into `why trainer-0 -n ml`; any other words stay unchanged."""
     if not words or words[0] != _KUBECTL.name:
         return words
     try:
@@ -408,7 +402,6 @@ def read(grammar: Grammar, words: Sequence[str]) -> Any:
 
 
 def _how_to(message: Prose, grammar: Grammar, context: click.Context | None) -> UsageError:
-    """The error with the usage, an example where the verb is known, and where to read more."""
     verb = None if context is None or isinstance(context.command, Grammar) else context
     example = (verb.command.epilog or "").removeprefix("Example: ") if verb else ""
     error = UsageError(message, example=example)
@@ -418,7 +411,6 @@ def _how_to(message: Prose, grammar: Grammar, context: click.Context | None) -> 
 
 
 def _options_last(grammar: Grammar, words: Sequence[str]) -> list[str]:
-    """The options before the verb moved behind it, where the verb's own parser reads them."""
     words = list(words)
     flags = {flag for option in grammar.options() for flag in option.opts if option.param_type_name == "option"}
     options: list[list[str]] = []

@@ -1,4 +1,4 @@
-"""A question as it was asked in Slack, and what Slack's payloads say to every listener: one place reads them.
+"""A question as it was asked in Slack, and the only reader of the Slack payloads that every listener gets.
 
 A command, a mention, a direct message and a button under an answer become one `HeardWords`: its words are normalised
 here, once. `handlers.question_listeners` gives it to the first `Verb` of the table that takes it, else it is a
@@ -30,12 +30,12 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     """A question as asked, complete enough to be answered by another process after a restart.
 
     `public` answers stand in the channel or thread for everyone, others are shown to `user` alone. `asked_ts` is the
-    message that asked, if one did. `asked_at` is in unix seconds. `beside`: the message of the response_url stays, and
-    the answer stands beside it; always so for a command's, which replaces nothing. `everything`: the answer comes with
-    its files, also where one person alone sees it. `manifest` is the pod of a `fit`; `about` is a message that names a
-    pod, for a question without words. `edited_ts`: the message was edited then, and these are its words since. `read`
-    is the gist of the answer that is to be posted: it is not posted if the answer has changed. `sent_by`: who sent the
-    question, to be checked again after a restart.
+    message that asked, if one did. `asked_at` is in unix seconds. `beside`: the answer does not replace the message of
+    the response_url (a command's never does). `everything`: the answer comes with its files, also if one person alone
+    sees it. `manifest` is the pod of a `fit`; `about` is a message that names a pod, for a question without words.
+    `edited_ts`: the message was edited then, and these are its words since. `read` is the gist of the answer that is to
+    be posted: it is not posted if the answer has changed. `sent_by`: who sent the question, to be checked again after a
+    restart.
     """
 
     words: str
@@ -56,7 +56,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def message(self) -> str:
-        """The name of the message that asked, the same after an edit; empty if no message did."""
+        """The name of the message that asked (`channel:ts`), the same after an edit; empty if no message did."""
         return f"{self.channel}:{self.asked_ts}" if self.asked_ts else ""
 
     @property
@@ -90,9 +90,8 @@ def read_question(payload: str) -> Question | None:
 
 
 class HeardWords(msgspec.Struct, frozen=True):
-    """A person's words, from any surface: `question` is answered to the asker alone, in their thread if any.
-
-    `key` is Slack's id of the delivery; `body` is the payload of a command or a button, `button` the button's value.
+    """A person's words, from any surface: `question` is answered to the asker alone, in their thread if any. `key` is
+    Slack's id of the delivery; `body` is the payload of a command or a button, `button` the button's value.
     """
 
     surface: Literal["command", "mention", "direct", "button"]
@@ -103,7 +102,7 @@ class HeardWords(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """The words, normalised unless a button has them, and still escaped."""
+        """The words, still escaped as Slack delivers them; normalised, unless they are a button's."""
         return self.question.words
 
     @property
@@ -112,7 +111,7 @@ class HeardWords(msgspec.Struct, frozen=True):
         return self.body.get("trigger_id", "")
 
     def publicly(self) -> Question:
-        """The question, to be answered for everyone: that of a mention in a thread, which it begins if it has none."""
+        """The question, to be answered for everyone in its thread; a mention without a thread begins one."""
         begun = self.question.asked_ts if self.surface == "mention" else ""
         thread_ts = self.question.thread_ts or begun
         return msgspec.structs.replace(self.question, thread_ts=thread_ts, public=True, beside=False)
@@ -171,7 +170,7 @@ def by_button(body: dict[str, Any], now: float) -> HeardWords:
 
 
 def clicked(body: Mapping[str, Any], now: float, words: str = "", thread_ts: str = "") -> Question:
-    """What somebody clicked, for their eyes, where it stands; a user's id is the channel where none is named."""
+    """A click as a question, answered to that person alone beside its message; without a channel in direct messages."""
     room: Mapping[str, Any] = body.get("channel") or {}
     user: str = body["user"]["id"]
     channel, url = room.get("id") or user, body.get("response_url", "")
@@ -194,7 +193,7 @@ def thread_below(body: Mapping[str, Any]) -> str:
 
 
 def first_action(body: dict[str, Any]) -> dict[str, Any]:
-    """The action in a payload of a button or menu; empty where the payload has none."""
+    """The action in a payload of a button or menu; empty if the payload has none."""
     actions: list[dict[str, Any]] = body.get("actions") or [{}]
     return actions[0]
 
@@ -226,8 +225,8 @@ def is_direct(event: Mapping[str, Any]) -> bool:
 
 
 def key_of(message: Mapping[str, Any]) -> str:
-    """The key of the question that a message asks: Slack gives every delivery of an edit another id, but the message
-    keeps its ts. `edited.ts` is in whole seconds, so that two quick edits differ only in their text.
+    """The key of the question that a message asks, other after each edit but the same for each delivery of one.
+    `edited.ts` is in whole seconds, so the text counts as well. Slack's own ids of deliveries differ for one edit.
     """
     key = f"{message['channel']}:{message['ts']}"
     if not (edited := edited_ts(message)):
@@ -251,7 +250,6 @@ _ESCAPE = re.compile("|".join(_ESCAPES))
 
 def split_words(text: str) -> list[str]:
     """The words of a text, normalised. Slack's own markup is undone: `<http://a.b|a.b>` is `a.b`, `<#C1|ops>` is `ops`.
-
     Raises UsageError for text that is too long, or whose quotes do not match.
     """
     if len(text) > LONGEST:
@@ -300,7 +298,7 @@ _INVISIBLE = re.compile(
 _MARKUP = str.maketrans({"＜": "&lt;", "﹤": "&lt;", "＞": "&gt;", "﹥": "&gt;", "＆": "&amp;", "﹠": "&amp;"})
 """Characters that NFKC would turn into Slack's own markup."""
 QUOTES = str.maketrans({**dict.fromkeys("“”„", '"'), **dict.fromkeys("‘’", "'")})
-"""Quotation marks that phones write by themselves, as plain ones."""
+"""A translation table from the quotation marks that phones write to plain ones."""
 _ENGLISH = QUOTES | str.maketrans(
     {
         **dict.fromkeys("‟«»「」『』《》〈〉【】", '"'),
@@ -337,7 +335,7 @@ def normalise(text: str) -> str:
     nothing.
 
     The verb is in lower case, characters are those of an English keyboard, marks around the question are gone. A valid
-    name of Kubernetes stays as it is. A reason and a note lose only characters that nobody sees.
+    name of Kubernetes stays as it is. A reason and a note lose only invisible characters.
     """
     text = without_invisible(text)
     while (simpler := _simpler(text)) != text:
@@ -346,7 +344,7 @@ def normalise(text: str) -> str:
 
 
 def without_invisible(text: str) -> str:
-    """The text without the characters that nobody sees; spaces and ends of lines stay."""
+    """The text without invisible characters; spaces and ends of lines stay."""
     return _INVISIBLE.sub("", text)
 
 
@@ -393,7 +391,6 @@ def _verb_at(words: list[str]) -> int:
 
 
 def _free_text_follows(words: list[str]) -> bool:
-    """Whether a reason or a note begins behind the words."""
     at = _verb_at(words)
     match [word.lower() for word in words[at : at + 3]]:
         case [verb, word, *_] if verb in VERBS or f"{verb} {word}" in VERBS:

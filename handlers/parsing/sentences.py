@@ -57,9 +57,8 @@ _OF_CARDS = "(?:gpus?|cards?|devices?|张|块|个|卡)"
 
 
 class Meant(NamedTuple):
-    """What a message asks: the words of a command; or `offers`, commands to choose from, and `says` why.
-
-    `codes` are the words of HAMi and Kubernetes in a pasted text. With none of these, the message is no question.
+    """What a message asks: the words of a command; or `offers`, commands to choose from, and `says` why. `codes` are
+    the words of HAMi and Kubernetes in a pasted text. With none of these, the message is no question.
     """
 
     words: list[str]
@@ -69,8 +68,8 @@ class Meant(NamedTuple):
 
 
 def as_verb(text: str) -> str:
-    """A verb that is no question (`revert`, `oncall`, `verbosity`), where a message that does not begin as a command
-    asks for it in other words; else empty. The verb alone only shows what is open or set.
+    """The verb of a change or of on-call, such as `revert`, that a sentence asks for in other words; else empty. The
+    verb alone only shows what is open or set.
     """
     low = text.lower().strip(" `*_~.!?")
     if low.partition(" ")[0] in HOW_TO_REVERT:
@@ -153,7 +152,6 @@ def _left_over(found: Named) -> str:
 
 
 def _overview(found: Named, first: str, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
-    """The command that looks at a whole namespace or cluster."""
     before = subject_in(about)
     if not first and found.namespace:
         verb = about[0] if about and SUBJECT_OF.get(about[0]) == "namespace" else "pending"
@@ -251,7 +249,6 @@ def _found(text: str, names: KnownNames) -> Named:
 _BY_NUMBER = re.compile(r"\bnodes? (?:no\.? |#)?(\d{1,5})\b|(?<!\d)(\d{1,5})\s?号(?:节点|机)|节点\s?(\d{1,5})(?!\d)")
 _OF_TYPE = re.compile(r"\b(\d{1,3})\s?[x*×]\s?([a-z]\w*)")
 _PLAIN = re.compile(r"[\d./:-]+[a-z%]{0,3}|\d+x\d+\w*|[ap]m|24/7")
-"""A number, a time or a shape."""
 _SPECIAL = re.compile(r"[a-z][A-Z]|[/=]|[a-z]-[a-z]")
 """No word of a sentence: `NodeUnfitPod`, `hami.io/vgpu-node`, `card-cordoned`."""
 _QUOTES = str.maketrans({**dict.fromkeys('`*_~?!()[]"', " "), "’": "'", "，": " ", "。": " ", "？": " ", "！": " "})

@@ -81,7 +81,7 @@ SUBJECT_OF: Mapping[str, Kind] = {
     "quota": "namespace",
     "pending": "namespace",
 }
-"""The kind of subject that a verb may have."""
+"""The kind of object that a verb may be about: a pod, a node or a namespace."""
 _LANGUAGE = re.compile(r"--lang[=\s]+(\w+)")
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _READING = ("help", "fit", "digest", "watch", "unwatch")
@@ -114,7 +114,7 @@ class Help(NamedTuple):
 
 
 class ManifestWanted(NamedTuple):
-    """A `fit` without GPUs in Slack: the manifest is pasted into a form."""
+    """A `fit` typed in Slack without GPUs: the bot opens a form into which the manifest is pasted."""
 
     namespace: str
     options: dict[str, Any]
@@ -131,7 +131,7 @@ class WatchAsked(NamedTuple):
 def understand(
     words: Sequence[str],
 ) -> ParsedQuestion | ChangeAsked | CommandAsked | Help | ManifestWanted | ProfileAsked | WatchAsked:
-    """The request in the words. Raises UsageError, whose hint ends with an example."""
+    """Reads the request from the words. Raises UsageError, whose hint ends with an example."""
     asked = takewhile(lambda word: word != "because", words)  # a reason is free text
     if flag := next((word for word in asked if word in _HELP_FLAGS), None):
         words = ["help", *(word for word in words if word != flag and (is_verb(word) or word in _EXAMPLES))][:2]
@@ -261,7 +261,7 @@ def _rows(examples: Mapping[str, str], say: Texts) -> Iterator[str]:
 
 
 def _plain(error: UsageError, example: str) -> UsageError:
-    """The same in words of a person: click speaks of arguments."""
+    """The error in words of a person: click speaks of arguments."""
     hint = error.advice
     match error.__cause__:
         case click.MissingParameter(param=click.Parameter(name="pod"), ctx=click.Context(info_name=str(verb))):
@@ -276,7 +276,7 @@ def _plain(error: UsageError, example: str) -> UsageError:
 
 
 def begins_as_command(text: str) -> bool:
-    """Whether the text's first word is a verb; that of a revert stands alone, or before the id of a change."""
+    """Whether the text's first word is a verb; that of a revert must stand alone, or before the id of a change."""
     first, _, more = text.strip().lower().partition(" ")
     if first in HOW_TO_REVERT and more and not IS_ID.match(more):
         return False
@@ -284,7 +284,7 @@ def begins_as_command(text: str) -> bool:
 
 
 def as_command(words: Sequence[str]) -> list[str] | None:
-    """The words where they are a command as they stand; None where they are a sentence, or a command's beginning."""
+    """The words if they are a command; None for a sentence, and for a wrong command without options."""
     typed = [*from_kubectl([word.strip("`") for word in words] if words and "`" in words[0] else words)]
     if not typed or not begins_as_command(typed[0]):
         return None

@@ -24,7 +24,7 @@ _MOST_ROWS = 10
 
 
 def list_text(asked: Words, load: Load) -> str:
-    """The lines of the functions whose names match a regular expression. Raises UsageError and SourceError."""
+    """Source lines, with costs, of functions that match a regular expression. Raises UsageError and SourceError."""
     if len(asked.plain) != 2:
         raise UsageError(Text("error-profile.name-function-one-profile"), example=LIST_EXAMPLE)
     function, file = asked.plain
@@ -83,9 +83,7 @@ def study_text(study: str, asked: Words, config: Path | None, load: Load) -> str
 
 
 def profiles_of(study: str, asked: Words, load: Load) -> list[SourcedProfile]:
-    """The profiles that the words name, in their order. Raises SourceError, and UsageError where `compare` has fewer
-    than two, or `hints` another number than one.
-    """
+    """The named profiles in order. Raises SourceError; UsageError for fewer than two (`compare`), not one (`hints`)."""
     if study == "compare" and len(asked.plain) < 2:
         raise UsageError(Text("error-profile.name-at-least-two"), example=COMPARE_EXAMPLE)
     if study == "hints" and len(asked.plain) != 1:
@@ -94,9 +92,11 @@ def profiles_of(study: str, asked: Words, load: Load) -> list[SourcedProfile]:
 
 
 def explained(study: str, taken: Sequence[SourcedProfile], asked: Words, now: float) -> Report:
-    """The report of `compare`, on what changed between the first and the last profile, oldest first, or of `hints`, on
-    what stands out in one. `now` is in unix seconds. Raises UsageError and SourceError for profiles that it cannot be
-    asked about.
+    """The report of `compare` on what changed from the first to the last profile, or of `hints` on what stands out in
+    one.
+
+    `taken` has the oldest first, `now` is in unix seconds. Raises UsageError and SourceError for profiles that do not
+    suit.
     """
     kind = asked.options.get("sample_index", "")
     if study == "compare":

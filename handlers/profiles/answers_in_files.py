@@ -53,7 +53,7 @@ def profiles_named(study: str, asked: Words) -> list[str]:
 
 
 def read_words(words: Sequence[str]) -> Words:
-    """The words of a command, with options anywhere among them, read as Go's flags are. Raises UsageError."""
+    """Reads the words of a command, with options anywhere among them, as Go's flags are read. Raises UsageError."""
     try:
         given = _COMMAND.make_context(PROGRAM, [given for word in words for given in _switched(word)]).params
     except click.NoSuchOption as error:  # of `-nodecont=5` click names `-n`
@@ -116,7 +116,7 @@ def load_file(path: str) -> tuple["Profile", str]:
 
 
 def load(data: bytes, name: str, *, limit: int = 0) -> tuple["Profile", str]:
-    """The profile in these bytes; the name goes into every SourceError. `limit`: the most bytes, 0 for the usual."""
+    """The profile in these bytes, and `name`, which every SourceError has. `limit`: the most bytes, 0 for the usual."""
     from bot.pprof.decode import MAX_BYTES, read  # noqa: PLC0415  # protobuf; words that make no sense are told at once
 
     try:

@@ -28,11 +28,11 @@ _LONGEST_S, _MOST_BYTES = 120, 32 * 1024 * 1024
 async def take(
     open_sources: OpenSources, asked: Request, say: Texts, *, out: Path | None, config: Path | None
 ) -> tuple[Report, list[Path]]:
-    """Takes a profile; gives the report, whose commands read the saved profile, and the files that were written.
+    """Takes a profile; returns the report, whose commands read the saved profile, and the files that were written.
 
     The files are in the folder `out`, which is made if need be; without it only the profile is saved, in a new
-    temporary folder. Cancelled, it closes the request. Raises SourceError for anything else than a profile, UsageError
-    for a folder that cannot be written.
+    temporary folder. Raises SourceError for anything else than a profile, UsageError for a folder that cannot be
+    written.
     """
     settings = load_settings(config)
     longest_s = settings.profiles.longest_s if settings else _LONGEST_S

@@ -1,6 +1,5 @@
-"""Profiles that are being taken: equal requests share one, and a program gives one CPU profile at a time.
-
-The module also has what a capture needs: its line in the audit log, threads and memory to read it, its message.
+"""Profiles that are being taken: equal requests share one, and a program gives one CPU profile at a time. The module
+also has what a capture needs: its line in the audit log, threads and memory to read it, its message.
 """
 
 import asyncio
@@ -60,7 +59,7 @@ class Captures(Generic[T]):
         """The result of `begin`, which is called unless the same profile is being taken already.
 
         If one caller is cancelled, the capture goes on for the others; with the last of them it is cancelled. Raises
-        SourceError where a CPU profile of another length is being taken there, and what `begin` raises.
+        SourceError if a CPU profile of another length is being taken there, and what `begin` raises.
         """
         capture = self._running.get(wanted)
         if capture is None:
@@ -94,14 +93,13 @@ class Captures(Generic[T]):
 
 
 AT_ONCE = 2
-"""How many profiles are taken at the same time, and how many questions about kept ones are answered."""
+"""How many profiles are taken at a time, and, apart from them, how many questions about kept profiles are answered."""
 PATIENCE_S = 60.0
 """Seconds that a request waits until another has been answered."""
 
 
 class ReadingRoom:
     """Threads and turns for reading profiles; a profile that is slow to read holds up nothing else that needs a thread.
-
     A job that is given up keeps one of the `AT_ONCE` threads until it is done: threads cannot be ended.
     """
 
@@ -112,9 +110,8 @@ class ReadingRoom:
         self._studies = asyncio.Semaphore(AT_ONCE)
 
     async def run(self, job: Callable[[], T], contents: Sequence[bytes]) -> T:
-        """The job's result, from a thread; a job that is cancelled before its turn is not begun.
-
-        `contents` are the profiles that it reads. Raises SourceError where they are too much for one answer.
+        """The job's result, from a thread; a job that is cancelled before its turn is not begun. `contents` are the
+        profiles that it reads. Raises SourceError if they are too much for one answer.
         """
         loop = asyncio.get_running_loop()
         if len(contents) > 1:
@@ -125,7 +122,7 @@ class ReadingRoom:
         return await loop.run_in_executor(self._threads, job)
 
     def capture(self) -> AbstractAsyncContextManager[None]:
-        """A turn to take a profile, until it is answered. Raises SourceError where none gets free in time."""
+        """A turn to take a profile, until it is answered. Raises SourceError if none gets free in time."""
         return self._turn(self._captures, Text("error-profile.others-being-taken", count=AT_ONCE))
 
     def study(self) -> AbstractAsyncContextManager[None]:
@@ -152,9 +149,9 @@ log = logging.getLogger(__name__)
 async def audited(audit: Audit, question: Question, cluster: str, request: Request) -> AsyncGenerator[None]:
     """Audits the capture in the block: `requested` is written before, and after it `taken`, `refused` or `failed`.
 
-    A capture that is cancelled, or that the process does not live to take, stays `requested`. For HAMi's own profiles
-    nothing is written, because the bot is there for them. Raises StoreError where `requested` cannot be written:
-    nothing is taken then. An outcome that cannot be written costs nobody the profile.
+    A capture that is cancelled, or that the process does not live to take, stays `requested`. Captures without a
+    `target`, of HAMi's own programs, are not audited: the bot is there for them. Raises StoreError if `requested`
+    cannot be written: nothing is taken then. A failure to write the outcome is only logged.
     """
     if request.target is None:
         yield
@@ -181,7 +178,7 @@ async def audited(audit: Audit, question: Question, cluster: str, request: Reque
 
 
 class CaptureAnswer(NamedTuple):
-    """The answer to a capture. `kept` is None where there is no profile, and `content` then empty."""
+    """The answer to a capture. `kept` is None if there is no profile, and `content` then empty."""
 
     message: Message
     kept: KeptProfile | None

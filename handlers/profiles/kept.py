@@ -1,6 +1,5 @@
-"""Kept profiles: which one words mean, what they are read for, and the list of them.
-
-A kept profile is named by its id, by the version of the program, or by the time that it was taken.
+"""Kept profiles: which one words mean, what they are read for, and the list of them. A kept profile is named by its id,
+by the version of the program, or by the time that it was taken.
 """
 
 import asyncio
@@ -45,7 +44,6 @@ def kind_meant(words: Sequence[str], kept: "Sequence[KeptProfile]") -> str:
 
 def find_kept(word: str, kept: "Sequence[KeptProfile]", kind: str, now: float) -> "KeptProfile":
     """The newest kept profile that the word names; for a time, the last one taken by then (UTC). Raises NotFound.
-
     `kept` has the newest first; `now` is in unix seconds.
     """
     if _ID.fullmatch(word):
@@ -104,9 +102,8 @@ Contents = dict[str, Content]
 
 
 async def contents_of(words: Sequence[str], rows: "ProfileRows", now: float) -> Contents:
-    """The kept profiles that words name (ids, versions, times), by these words; all other words are passed over.
-
-    Raises NotFound for an id, version or time without a profile, UsageError for more than `MOST` of them.
+    """The kept profiles that words name (ids, versions, times), by these words; all other words are passed over. Raises
+    NotFound for an id, version or time without a profile, UsageError for more than `MOST` of them.
     """
     wanted = [word for word in dict.fromkeys(words) if is_reference(word)]
     if not wanted:
@@ -121,7 +118,7 @@ async def contents_of(words: Sequence[str], rows: "ProfileRows", now: float) -> 
 
 
 def answer_about(study: str, asked: Words, contents: Contents, config: Path | None = None) -> str:
-    """The text of `answer_study` about kept profiles, which stand in place of the words that name them."""
+    """The text that `answer_study` gives for kept profiles, by the words that name them."""
     known = [content.version for content in contents.values() if _RELEASE.fullmatch(content.version)]
     versions = {"versions": f"{HAMI}@v{known[0]}"} if study == "list" and len(known) == 1 else {}
     return answer_study(study, Words(asked.plain, versions | asked.options), config, loader(contents))
@@ -133,7 +130,7 @@ def loader(contents: Contents) -> Load:
 
 
 def answer_beside_the_bot(study: str, asked: Words, missing: Sequence[str], config: Path | None) -> str:
-    """The text about profiles in the settings' store; `missing` are the names of profiles that are no files."""
+    """The text of `answer_study` about profiles in the settings' store, which has those `missing` as files."""
     wanted = [word for word in missing if is_reference(word)]
     if not wanted:
         return answer_study(study, asked, config)
@@ -180,7 +177,7 @@ def kept_report(kept: "Sequence[KeptProfile]", now: float) -> Report:
 
 
 async def kept_beside_the_bot(config: Path | None) -> Report:
-    """The report that lists the profiles in the settings' store. Raises StoreError."""
+    """The report that lists the profiles in the settings' store, for a shell. Raises StoreError."""
     async with _store(config) as rows:
         return kept_report(await rows.listed(), time.time())
 

@@ -1,6 +1,5 @@
 """Profiles asked for in Slack: taken once for all who ask, kept, answered for everyone with picture, table and file.
-
-`register` has the words of commands and mentions, buttons under answers, and the button that cancels.
+`register` handles commands and mentions, buttons under answers, and the button that cancels.
 """
 
 import asyncio
@@ -53,8 +52,7 @@ from playbooks.profile.request import KINDS, Request
 _EVERY_S = 10.0
 """Seconds between two edits of the message that tells how long it takes: Slack allows about 50 edits a minute."""
 _AFTERWARDS_S = 90.0
-"""Seconds that finding the pod, decoding, drawing and keeping may take, beside the capture itself and the wait for a
-turn."""
+"""Seconds that finding the pod, decoding, drawing and keeping may take, beside the capture and the wait for a turn."""
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +81,7 @@ class ProfileService:
         await self._inbox.do(key, self._kind, question, NOTHING, longest_s=longest_s)
 
     def cancel(self, key: str, user: str) -> bool:
-        """Cancels a capture; False where this process does not wait for it, or not any more."""
+        """Cancels a capture; False if this process does not wait for it (any more)."""
         waiting = self._waiting.get(key)
         if waiting is None or waiting.done():
             return False
@@ -158,7 +156,7 @@ class ProfileService:
         question: Question,
         answer: Callable[[ProfileSnapshot], CaptureAnswer],
     ) -> CaptureAnswer:
-        """Who shares what is being taken needs no room for another one: asked last, since what is taken may end."""
+        """Asks for a turn last: who shares a capture needs none, and that capture may end meanwhile."""
         async with AsyncExitStack() as stack:
             async with audited(self._deps.store.audit, question, wanted.cluster, request):
                 if not self._captures.is_running(wanted):
@@ -229,7 +227,7 @@ _EXAMPLES = {
 }
 
 Run = Callable[[Callable[[], Message], Sequence[bytes]], Awaitable[Message]]
-"""Computes the message; beside the job it gets the contents of the profiles that the job reads."""
+"""Runs a job that makes a message; besides the job it gets the contents of the profiles that the job reads."""
 
 
 async def study(words: Sequence[str], rows: ProfileRows, now: float, say: Texts, run: Run) -> Message:
@@ -268,7 +266,7 @@ async def _contents(words: Sequence[str], asked: Words, rows: ProfileRows, now: 
 
 
 def register(app: App, inbox: Inbox, profiles: ProfileService) -> Verb:
-    """Listens to the button that cancels; gives the verb's row for the table of verbs."""
+    """Listens to the button that cancels; returns the row of `profile` for the table of verbs."""
 
     async def elsewhere(taken: AcceptedDeed[Nothing]) -> None:
         # What is taken here was cancelled by then; so it is taken elsewhere, or not at all.

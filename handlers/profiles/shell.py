@@ -30,10 +30,8 @@ def usage(language: "Language") -> str:
 
 
 def main(words: Sequence[str], config: "Path | None" = None) -> int:
-    """Runs the words behind `profile`; gives the exit code. The table goes to stdout as bytes, errors to stderr.
-
-    A name that is no file may be that of a profile that the bot keeps: `config` is the settings file that says where,
-    as by `load_settings`.
+    """Runs the words behind `profile`; returns the exit code. The table goes to stdout as bytes, errors to stderr. A
+    name that is no file may be that of a kept profile, in the store of the settings file `config` (`load_settings`).
     """
     try:
         with bugs_as_errors():
@@ -50,9 +48,7 @@ def main(words: Sequence[str], config: "Path | None" = None) -> int:
 
 
 def answer(words: Sequence[str], config: "Path | None" = None) -> str:
-    """The text for the words behind `profile`; `config` as in `main`, for its language. Raises UsageError and
-    SourceError for wrong words.
-    """
+    """The text for the words behind `profile`; `config` as in `main`. Raises UsageError and SourceError."""
     if not words or any(word in ("-h", "-help", "--help") for word in words):
         from bot.texts import LANGUAGES  # noqa: PLC0415  # for a table it takes too long
         from handlers.cluster_choice import ClusterChoice, usual_language  # noqa: PLC0415

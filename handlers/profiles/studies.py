@@ -11,10 +11,7 @@ if TYPE_CHECKING:  # it takes as long to import as a small table to make
 
 
 def answer_study(study: str, asked: Words, config: "Path | None" = None, load: Load = load_file) -> str:
-    """The text of a study; `study` is `top`, `list`, `compare` or `hints`, `config` the settings file for its language.
-
-    Raises UsageError and SourceError.
-    """
+    """The text of a study (one of `STUDIES`); `config` is the settings file. Raises UsageError, SourceError."""
     if study == "top":
         files, given = asked
         if len(files) != 1:

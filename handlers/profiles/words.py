@@ -1,7 +1,4 @@
-"""The words that people write about profiles: `profile cpu 30s`, `profile kept`, `profile top cpu-1a2b3c4d`.
-
-The same words serve in Slack and in a shell. They are read into a request; no profile is read yet.
-"""
+"""Reads words about profiles, in Slack and a shell alike: `profile cpu 30s`, `profile top cpu-1a2b3c4d`."""
 
 import difflib
 from collections.abc import Callable, Sequence
@@ -37,7 +34,7 @@ class Study(NamedTuple):
 
 
 class ProfileAsked(NamedTuple):
-    """A request about profiles as typed, with the values of the surface's own options."""
+    """A request about profiles as typed, with the values of the options that only Slack or only the shell has."""
 
     request: Request | ShowKept | Study
     options: dict[str, Any]
@@ -66,9 +63,8 @@ class _Command(click.Command):
 def profile_command(
     program: str, options: Callable[[], Sequence[click.Parameter]], *, help_text: str = ""
 ) -> click.Command:
-    """The verb `profile` of the playbook, with the questions about existing profiles.
-
-    `program` is what stands before it in examples, `options` are the surface's own.
+    """The verb `profile` of the playbook, with the questions about existing profiles. `program` precedes it in
+    examples, `options` makes the options that only Slack or only the shell has.
     """
     playbook = find(VERB)
 
@@ -86,7 +82,7 @@ def profile_command(
 
 
 def read_profile(words: Sequence[str], target: str = "") -> Request | ShowKept | Study:
-    """The request in the words after the verb. Raises UsageError with an example."""
+    """Reads the request from the words after the verb. Raises UsageError with an example."""
     match list(words):
         case []:
             text = Text(

@@ -2,9 +2,8 @@
 
 GPU-hours of the last day that were held without use are counted by namespace. A share of a GPU counts by its part of
 the GPU's memory. A share is without use since its last kernel, and before the first kernel since the process started:
-at most a day, and no longer than the pod exists. Shares that are not measured count nothing.
-
-A finding's pods are counted by owner: their controller, and its team where a label or annotation names one.
+at most a day, and no longer than the pod exists. Shares that are not measured count nothing. A finding's pods are
+counted by owner: their controller, and its team if a label or annotation names one.
 """
 
 from collections import Counter, defaultdict
@@ -36,7 +35,7 @@ _NAMED_PODS = 500
 
 
 def figures_of(reports: Mapping[str, Report], parts: Mapping[str, Any], unseen: Mapping[str, Gap]) -> dict[str, str]:
-    """The figures `AREA/WHAT` -> value, as `bot.digest.figures` compares them, of reports and snapshots by verb."""
+    """The figures `AREA/WHAT` -> value, as `bot.digest.figures` compares them, from reports and snapshots by verb."""
     figures: dict[str, str] = {}
     for verb, read in _READ.items():
         if verb in reports:
@@ -61,7 +60,6 @@ def _pending(report: Report, _: Any) -> dict[str, str]:
 
 
 def _nodes(report: Report, _: Any) -> dict[str, str]:
-    """How many nodes have which fault or lock, and which ones, as long as they are few."""
     # One that will be released stands too long.
     locks = [finding for finding in report.findings if finding.code.startswith(_LOCKS)]
     faults = [finding for finding in more_than_info(report.findings) if finding not in locks]
@@ -94,7 +92,7 @@ def _number(amount: int | None) -> str:
 
 
 def _promised(part: Any) -> dict[str, str]:
-    """By type how many times the memory and the cores that its cards have are promised; MIG is never scaled."""
+    """How many times the memory and the cores that a type's cards have are promised; MIG is never scaled."""
     settings = read_plugin_settings(part.scene.cluster.seen.config_maps)
     have, promise, cores = Counter[str](), Counter[str](), dict[str, list[float]]()
     for node in part.scene.cluster.capacity.nodes:
@@ -124,7 +122,6 @@ def _status(report: Report, part: Any) -> dict[str, str]:
 
 
 def _restarts(area: str, pods: Sequence[Pod] | Gap) -> dict[str, str]:
-    """How often each pod's containers were started again since the pod is there."""
     if isinstance(pods, Gap):
         return {f"unseen/{area}": in_english(pods.text)[:200]}
     counts = {
@@ -146,8 +143,6 @@ _AREAS = {
     "quota": ("quotas",),
     "status": ("hami", "scheduler-restarts", "plugin-restarts"),
 }
-"""The areas of figures that each question's report fills."""
-
 
 IDLE_AREA = "idle-GPU-hours"
 _DAY_S, _HOUR_S = 24 * 3600.0, 3600.0
@@ -196,7 +191,7 @@ class FindingOrigin(NamedTuple):
 
 
 def owners_of(about: FindingOrigin, reports: Mapping[str, Report], parts: Mapping[str, Any]) -> list[tuple[Owner, int]]:
-    """The owners of the pods that a finding is about (pending, or on its nodes), with how many; most first."""
+    """The owners of the pods that a finding is about (pending, or on its nodes), with how many each; most first."""
     match about.verb:
         case "pending":
             found = map(owner_of, _of_cause(about.number, reports["pending"], parts["pending"].scene.waiting.pods))
@@ -223,7 +218,6 @@ def _of_cause(number: int, report: Report, pods: Iterable[Pod]) -> list[Pod]:
 
 
 def _on(nodes: Iterable[str], parts: Mapping[str, Any]) -> Iterator[Holder]:
-    """The pods that hold cards of the nodes, as far as the cards' question saw them."""
     pods: list[Holder] | Gap = parts["gpus"].scene.cluster.capacity.pods if "gpus" in parts else []
     named = set(nodes)
     for pod in () if isinstance(pods, Gap) else pods:

@@ -1,6 +1,5 @@
-"""How the cluster is today, in figures that can be compared with yesterday's, and what is wrong, the worst first.
-
-The digest asks the other questions and reads their reports; it judges nothing by itself.
+"""`digest`: how the cluster is today, in figures that can be compared with yesterday's, and the worst problems first.
+It asks the other questions and reads their reports; it judges nothing by itself.
 """
 
 import asyncio
@@ -14,14 +13,7 @@ from bot.digest.figures import FigureRow, OwnerRow, area_and_what
 from bot.errors import SourceError
 from bot.report import SEVERITIES, Finding, Gap, Report, Sheet, Subject, gap, more_than_info
 from bot.texts import Text, clauses, in_english
-from playbooks.digest.figures import (
-    IDLE_AREA,
-    FindingOrigin,
-    figures_of,
-    idle_figures,
-    owners_of,
-    pending_counts,
-)
+from playbooks.digest.figures import IDLE_AREA, FindingOrigin, figures_of, idle_figures, owners_of, pending_counts
 from playbooks.gather.usage import UsageSeen, gather_usage
 from playbooks.own.discovery import find
 from playbooks.playbook import ALL, Playbook, Snapshot, Sources
@@ -60,7 +52,7 @@ class DigestScene(NamedTuple):
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, DigestScene]:
-    """Gathers all the questions of a digest. Raises SourceError when none of them can be answered."""
+    """Gathers all the questions of a digest. Raises SourceError if none of them can be answered."""
     found, usage = await asyncio.gather(
         asyncio.gather(*(_gather(verb, sources) for verb in ASKED)), gather_usage(sources)
     )

@@ -1,4 +1,4 @@
-"""What would let a pod onto a node, as steps with evidence: past Kubernetes' filters, a smaller request, an end."""
+"""Steps, with evidence, that let a pod onto a node: past Kubernetes' filters, a smaller request, other pods' end."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ _SHARED = ("cpu", "memory", "ephemeral-storage")
 
 
 def reasons(scene: PodScene, names: Sequence[str], *, figures: bool = True) -> list[Prose]:
-    """Why kube-scheduler drops these nodes, the most frequent first, counted if there are several; then shorter and
-    shorter forms of the list. `figures`: resources that are too small come with the requested and the largest amount.
+    """Why kube-scheduler drops these nodes, most frequent first, counted if several; then ever shorter forms of that
+    list. `figures`: a resource that is too small comes with the requested and the largest amount.
     """
     counts = Counter(_text(scene.obstacles[name]) for name in names).most_common()
     short = {text: found for text, _ in counts if figures and (found := _shortage(scene, text, names))}
@@ -44,7 +44,6 @@ def reasons(scene: PodScene, names: Sequence[str], *, figures: bool = True) -> l
 
 
 def _shortage(scene: PodScene, text: str, names: Sequence[str]) -> Shortage | None:
-    """What a node lacks of cpu, memory or disk."""
     if text.removeprefix(SHORT) not in _SHARED:
         return None
     return shortage(scene, text, [name for name in names if scene.obstacles[name].text == text])
@@ -56,7 +55,7 @@ def _text(obstacle: Obstacle) -> str:
 
 
 def proofs(scene: PodScene, name: str) -> list[Evidence]:
-    """The evidence for what keeps the pod off the node in Kubernetes: its taint, the pod's selector, or the amounts."""
+    """Quotes what keeps the pod off the node in Kubernetes: its taint, the pod's selector, or the amounts."""
     node, (text, detail) = scene.nodes[name], scene.obstacles[name]
     if text == TAINT_TEXT:
         return [quotes.of_node(node, detail, "{.spec.taints[*].key}")]
@@ -68,7 +67,7 @@ def proofs(scene: PodScene, name: str) -> list[Evidence]:
 
 
 def asked_amount(pod: Pod, resource: str) -> list[Evidence]:
-    """The evidence in the manifest for the first amount of the resource that a container asks for, if any."""
+    """Quotes from the manifest the first amount of the resource that a container asks for, if any."""
     containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
     parts = [container.resources for container in containers if container.resources]
     amounts = [some[resource] for part in parts for some in (part.requests, part.limits) if some and resource in some]
@@ -76,7 +75,7 @@ def asked_amount(pod: Pod, resource: str) -> list[Evidence]:
 
 
 def of_manifest(pod: Pod, key: str, value: str) -> Evidence:
-    """The evidence that the manifest has this value at `key`, with the `grep` that shows it."""
+    """Quotes the manifest's value at `key`, with the `grep` that shows it."""
     show = prose.command("grep", "-F", "--", key, file_of(pod))
     return Evidence("manifest", f"Pod {pod.namespace}/{pod.name}", None, value, show)
 
@@ -100,9 +99,7 @@ def replicas_unjudged(scenes: Sequence[AskedScene]) -> list[Gap]:
 
 
 def not_looked_at(scene: PodScene) -> list[Gap]:
-    """The gaps about what the pod asks for beside GPUs: amounts are compared with whole nodes, the rest with
-    nothing.
-    """
+    """The gaps about what a pod asks for beside GPUs: amounts are compared with whole nodes, other rules not at all."""
     shared = [resource for resource in _SHARED if effective_request(scene.pod, resource) > 0]
     asked = ", ".join([*shared, *other_resources(scene.pod, scene.config)])
     gaps = [gap(f"free {asked}", Text("gap.taken", what=asked), Text("gap.taken-hint"))] if asked else []
@@ -111,7 +108,7 @@ def not_looked_at(scene: PodScene) -> list[Gap]:
 
 
 def past_kubernetes(scene: PodScene, names: Sequence[str]) -> list[NextAction]:
-    """Steps that let the pod onto nodes HAMi would give it: a looser selection, a smaller request, a toleration."""
+    """Steps that let the pod onto nodes that HAMi would choose: a looser selection, a smaller request, a toleration."""
     found: list[NextAction] = []
     if (loosened := loosen(scene, names)) is not None:
         look = kubectl("get", "node", loosened.nodes[0], "--show-labels")
@@ -183,7 +180,7 @@ def _changed(words: CardWords, change: PlacementChange, factor: int) -> CardWord
 
 
 def proofs_of(scene: AskedScene, node: str = "") -> tuple[Evidence, ...]:
-    """The evidence of what the manifest asks for; for GPUs in words, which are in no manifest, a GPU of `node`."""
+    """Quotes what the manifest asks for; for GPUs in words, which are in no manifest, a GPU of `node`."""
     if scene.card_words is None:
         asks = asked_resources(scene.written, scene.config)
         return tuple(of_manifest(scene.pod, name, value) for name, value in asks.items())
@@ -193,7 +190,7 @@ def proofs_of(scene: AskedScene, node: str = "") -> tuple[Evidence, ...]:
 
 
 def of_ending(scene: AskedScene, found: Sequence[Ending]) -> list[Evidence]:
-    """The evidence of what HAMi gave the first pod that would have to end; empty where none would."""
+    """Quotes what HAMi gave the first pod that would have to end; empty if none would."""
     if not found:
         return []
     first = found[0].pods[0]
@@ -202,7 +199,7 @@ def of_ending(scene: AskedScene, found: Sequence[Ending]) -> list[Evidence]:
 
 
 def of_largest(scene: AskedScene) -> list[Evidence]:
-    """The evidence of the largest holding that HAMi counts against the quota of the pod's namespace."""
+    """Quotes the largest holding that HAMi counts against the quota of the pod's namespace."""
     held = scene.view.ledger.all() if scene.view.ledger else ()
     own = [holding for holding in held if holding.namespace == scene.pod.namespace]
     largest = max(own, key=lambda holding: (holding.amounts, holding.name), default=None)
@@ -211,7 +208,7 @@ def of_largest(scene: AskedScene) -> list[Evidence]:
 
 
 def of_card(scene: AskedScene, name: str) -> Evidence:
-    """The evidence of a GPU of the node, or of the node where it has none."""
+    """Quotes a GPU of the node, or the node's name if it has none."""
     cards = scene.view.cards(name)
     node = scene.nodes[name]
     if cards:

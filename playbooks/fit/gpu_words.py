@@ -1,4 +1,4 @@
-"""`2x16Gi`, `2x50%`, `1`, `1xAscend910B3:16Gi`: cards asked for in a few words, and the pod that asks for them."""
+"""GPUs asked for in a few words (`2x16Gi`, `2x50%`, `1`, `1xAscend910B3:16Gi`), and the pod that asks for them."""
 
 import re
 from collections.abc import Sequence
@@ -35,10 +35,8 @@ _MAX_CARDS = 10_000
 
 
 class CardWords(msgspec.Struct, frozen=True):
-    """GPUs as asked for in words: MiB of each, or per cent of each, or (both 0) whole GPUs. `cores` is None where not
-    typed.
-
-    `device` is the word of a device or one of its resources, empty for the first vendor's.
+    """GPUs as asked for in words: MiB of each, or per cent of each, or (both 0) whole GPUs. `cores` is None if not
+    typed; `device` is the word of a device or one of its resources, empty for the first vendor's.
     """
 
     text: str
@@ -51,7 +49,7 @@ class CardWords(msgspec.Struct, frozen=True):
 
 
 def read_card_words(words: Sequence[str], cores: int | None, kind: str) -> CardWords:
-    """The GPUs asked for in the words that were typed. Raises UsageError with an example for what is unclear."""
+    """Reads from typed words which GPUs are asked for. Raises UsageError with an example for what is unclear."""
     typed = " ".join(words)
     if _TWO_NUMBERS.search(typed):
         # To join the numbers of `2 8Gi` would ask for 28Gi: what it was meant to say, where that can be read.
@@ -94,7 +92,6 @@ def _read(text: str, typed: str, cores: int | None, kind: str) -> CardWords:
 
 
 def _device(typed: str) -> str | None:
-    """The word of a device, empty for the first vendor's; None where what was typed is none."""
     word = _KNOWN.get(typed.casefold())
     if word is not None:
         return "" if word == FIRST.names.word else word
@@ -145,7 +142,7 @@ def _mib(amount: Decimal, unit: str, example: str) -> int:
 
 
 def device_of(words: CardWords, config: DeviceConfig) -> Device | None:
-    """The device that the words mean, by its word or by a resource; None where the device config has no such device."""
+    """The device that the words mean, by its word or by a resource; None if the device config has no such device."""
     if not words.device:
         return config.devices[0]
     typed = words.device.casefold()

@@ -49,11 +49,11 @@ class ManifestSpec(PodSpec, frozen=True):
 
 
 class PodRole(NamedTuple):
-    """The role of a pod in its manifest: how many pods are like it, `replicas` (None where the cluster decides, as for
-    a DaemonSet).
+    """The role of a pod in its manifest. `replicas` is how many pods are like it, None if the cluster decides
+    (DaemonSet).
 
-    `kind` and `of` are the object with the template, `least` how many pods have to start together, None where it does
-    not say.
+    `kind` and `of` are the object with the template, `least` how many pods have to start together, None if it does not
+    say.
     """
 
     kind: str = "Pod"
@@ -64,9 +64,7 @@ class PodRole(NamedTuple):
 
 
 class ManifestPod(Pod, frozen=True):
-    """A pod of a manifest. `written_in` is the file that was named, `-` where there is none; like the role, it is set
-    by the reader and never read from a document.
-    """
+    """A pod of a manifest. `written_in` is the named file, `-` if there is none; no document can set it."""
 
     spec: ManifestSpec = ManifestSpec()
     written_in: str = STANDARD_INPUT
@@ -79,7 +77,7 @@ def role_of(pod: Pod) -> PodRole:
 
 
 def file_of(pod: Pod) -> str:
-    """The path of the pod's manifest, `-` where it is in no file."""
+    """The path of the pod's manifest; `-` if it is in no file."""
     return pod.written_in if isinstance(pod, ManifestPod) else STANDARD_INPUT
 
 
@@ -127,9 +125,7 @@ _MAX_KINDS = 5
 
 
 class Manifest(NamedTuple):
-    """A manifest's text. `path` is its name in errors; `file` is the path to name in commands, `-` where it is no
-    file.
-    """
+    """A manifest's text. `path` is its name in errors; `file` is the path to name in commands, `-` if it is no file."""
 
     path: str
     text: str
@@ -155,7 +151,7 @@ class ManifestFile(click.ParamType[Manifest]):
 
 
 def read_pods(manifests: Iterable[Manifest]) -> list[ManifestPod]:
-    """One pod for each role in the manifests, in order. Raises UsageError where there is none."""
+    """Reads one pod for each role in the manifests, in order. Raises UsageError if there is none."""
     walks = [(_Walk(manifest), manifest) for manifest in manifests]
     found = (pod for walk, manifest in walks for document in _documents(manifest) for pod in walk.pods(document))
     try:
@@ -210,7 +206,6 @@ class _Place(msgspec.Struct, frozen=True):
     meta: Mapping[str, object] = {}
 
     def times(self, number: int) -> "_Place":
-        """So many times what is around."""
         return structs.replace(self, replicas=None if self.replicas is None else self.replicas * number)
 
 
@@ -291,7 +286,6 @@ class _Walk:
                 yield from self._within(fields, structs.replace(at, named=name) if isinstance(name, str) else at)
 
     def _pod(self, template: Mapping[str, object], at: _Place) -> ManifestPod:
-        """The pod as its template has it, with what its object sets for all of its pods."""
         if at.inherited and (spec := _fields(template.get("spec"))):
             template = {**template, "spec": {**at.inherited, **spec}}
         try:

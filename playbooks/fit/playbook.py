@@ -1,4 +1,4 @@
-"""Would these pods, or GPUs asked for in a few words, fit now, and where? If not: what would let them in.
+"""`fit`: would these pods, or GPUs asked for in a few words, fit now, and where? If not: what would let them in.
 
 The table `nodes` shows HAMi's filter alone, per pod and node, and Kubernetes' own filters beside it; the answer counts
 only nodes that pass both.
@@ -67,7 +67,7 @@ def request(
     cores: int | None = None,
     type: str = "",  # noqa: A002  # the option's name
 ) -> Request:
-    """The question as typed: pods of files (in `namespace` where they name none), or GPU words. Raises UsageError."""
+    """Reads the typed question: pods of files (in `namespace` if they name none), or GPU words. Raises UsageError."""
     words = [cards] if isinstance(cards, str) else list(cards)
     if file and (words or cores is not None or type):
         raise UsageError(Text("error-fit.manifest-says-which"), hint=Text("error-fit.give-file-or-number"))
@@ -89,7 +89,7 @@ def _named(pod: Pod, number: int, namespace: str) -> Pod:
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, FitScene]:
-    """Reads the install and the nodes' GPUs. Raises SourceError when the nodes cannot be read: nothing could fit."""
+    """Reads the install and the nodes' GPUs. Raises SourceError if the nodes cannot be read: nothing could fit."""
     cluster = sources.cluster
     install, slices = await asyncio.gather(gather_install(sources), gather_slices(cluster))
     capacity = await gather_capacity(cluster, install.install, "")
@@ -111,9 +111,8 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, FitScen
 
 
 def asked_of(wanted: Request, world: ClusterScene, undecodable: Sequence[str] = ()) -> tuple[AskedScene, ...]:
-    """Every pod of the question as a scene in the cluster `world`.
-
-    Where quotas could not be read, pods are judged without them: a gap says so, and every finding is only suspected.
+    """Makes a scene in the cluster `world` for every pod of the question. If quotas could not be read, pods are judged
+    without them: a gap says so, and every finding is only suspected.
     """
     unread = world.capacity.gaps
     if isinstance(world.capacity.quotas, Gap):

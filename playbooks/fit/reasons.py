@@ -53,9 +53,8 @@ _WORDS_OF_OTHERS = _WORDS | {
 
 
 def why_nowhere(scene: PodScene) -> Sequence[Prose]:
-    """Why the pod fits on no node, as reasons with their number of nodes: the list as it is shown, with reasons first
-    that pass with time, then shorter and shorter forms. Reasons that are left out are counted too, so the numbers add
-    up to all nodes.
+    """Why the pod fits on no node: the reasons with their numbers of nodes, then ever shorter forms of that list.
+    Reasons that pass with time come first. The rest is counted too, so the numbers add up to all nodes.
     """
     kind, rules = scene.request.constraints.use_type, scene.view.rules
     if kind:  # it is what the pod is kept to: no node may have so many cards of it
@@ -79,7 +78,6 @@ def _telling(codes: Iterable[str]) -> tuple[str, ...]:
 
 
 def _counted(scene: PodScene, some: Mapping[tuple[str, ...], int], dropped: int) -> list[Text]:
-    """These reasons with their counts, how many nodes have another one, and how many of them Kubernetes drops."""
     words = _WORDS if scene.device.vendor is FIRST else _WORDS_OF_OTHERS
     ordered = sorted(some.items(), key=lambda item: (_PASSING.isdisjoint(item[0]), -item[1], item[0]))
     left = len(scene.nodes) - dropped - sum(some.values())
@@ -90,10 +88,8 @@ def _counted(scene: PodScene, some: Mapping[tuple[str, ...], int], dropped: int)
 
 
 def why_never(scene: PodScene) -> Text:
-    """Why the request is too large for the cluster: for the memory of a GPU, for the number of GPUs, or else for both
-    together.
-
-    For another vendor's devices another rule may refuse it: HAMi's own words about an empty node tell.
+    """Why the request is too large for the cluster: for a GPU's memory, for the number of GPUs, or for both together.
+    For another vendor's devices, which other rules may refuse, it is HAMi's own text about an empty node.
     """
     if scene.device.vendor is not FIRST:
         return _why_others_never(scene)
@@ -140,7 +136,7 @@ def _places(cards: Sequence[CardState]) -> int:
 
 
 def would_if_empty(scene: PodScene, name: str, count: int | None = None) -> bool:
-    """Whether the node with all GPUs healthy and free takes the pod, or a pod like it with `count` GPUs a container."""
+    """Whether the node, all its GPUs healthy and free, takes the pod, or one like it with `count` GPUs a container."""
     state, request = scene.view.state(name), scene.request
     if isinstance(state, Unregistered):
         return False

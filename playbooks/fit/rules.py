@@ -48,7 +48,7 @@ _MAX_TYPES = 6
 
 @rule("admission-denied")
 def denied(scene: AskedScene) -> Iterator[Finding]:
-    """The finding that the webhook, or the API server after it, does not let the pod be created."""
+    """The finding that HAMi's webhook, or the API server after it, refuses to let the pod be created."""
     if (refused := scene.refused) is None:
         return
     key = "admission-denied.fit" if refused.by == "webhook" else "admission-denied.fit-api"
@@ -193,9 +193,7 @@ def fits(scene: AskedScene) -> Iterator[Finding]:
 
 @rule("kubernetes-filter", reads=("nodes",))
 def lost(scene: AskedScene) -> Iterator[Finding]:
-    """The finding that HAMi would give the pod nodes which Kubernetes refuses: what would let the pod onto these, or
-    onto the others.
-    """
+    """The finding that Kubernetes refuses the nodes that HAMi would choose: what lets the pod onto these or others."""
     takers = scene.takers
     if not takers or any(taker not in scene.obstacles for taker in takers):
         return
@@ -253,7 +251,7 @@ def nowhere_in_words(scene: AskedScene) -> tuple[Text, Text]:
 def _no_room(
     scene: AskedScene, code: Code, claim: Text, proofs: Sequence[Evidence], steps: Sequence[NextAction]
 ) -> Finding:
-    """A finding that the end of another pod may mend: whom it waits for without need is asked about first."""
+    """Asks first about pods that hold GPUs without need: their end may mend the finding."""
     idle = scene.once(waited_for) if code in NO_ROOM else None
     steps = [*(idle.next_actions if idle else ()), *steps]
     return finding(code, claim, scene.confidence, (), proofs, severity="warning", actions=steps)
@@ -268,7 +266,7 @@ def waits_for_idle(scene: AskedScene) -> Iterator[Finding]:
 
 @rule("unknown-policy")
 def policies_unread(scene: AskedScene) -> Iterator[Finding]:
-    """The findings about policies in the pod that HAMi does not know: silently, it takes its own instead."""
+    """The findings about policies in the pod that HAMi does not know: silently, it uses its default instead."""
     for strange in unknown_policies(scene.written, scene.version):
         proof = elsewhere.of_manifest(scene.written, strange.key, strange.value)
         yield policy_finding(strange, proof, elsewhere.ask_again(scene.written, remedied(strange), proof.command))
@@ -301,25 +299,25 @@ _IN_WORDS = {AT_CREATION: at_creation, LOST: lost_in_words, NOWHERE: nowhere_in_
 
 
 def verdict(scene: AskedScene, told: FindingsSoFar) -> Prose:
-    """The answer's one line: the first claim, or its short form where a claim may be longer than a verdict."""
+    """The answer's one line: the first claim, or its short form if the claim is longer than a verdict may be."""
     in_words = _IN_WORDS.get(told.ended)
     return scene.once(in_words)[1] if in_words else told.findings[0].text
 
 
 def endings(scene: AskedScene, told: FindingsSoFar) -> Search:
-    """The sets of pods whose end would let the pod in; none where others do not hold what it needs."""
+    """The sets of pods whose end would let the pod in; none if others do not hold what it needs."""
     return scene.once(ways_in)[1] if told.ended in (LOST, NOWHERE) else Search()
 
 
 def free_nodes(scene: AskedScene) -> list[str]:
-    """The nodes that would take the pod now, kubernetes' own filters included as far as objects alone tell."""
+    """The nodes that would take the pod now; Kubernetes' own filters count as far as objects alone tell."""
     if other_vendors(scene) or refusal(scene) is not None or scene.pod.spec.node_name:
         return []
     return [taker for taker in scene.takers if taker not in scene.obstacles]
 
 
 def pod_in_words(scene: AskedScene) -> Prose:
-    """The pod's name; of an object with a template, which of its pods; for words, what was understood by them."""
+    """The pod's name; for an object with a template, which of its pods; for GPU words, what was understood by them."""
     role = role_of(scene.written)
     if role.kind != "Pod":
         named = f"{role.kind} {role.of}".strip()
@@ -336,7 +334,7 @@ def pod_in_words(scene: AskedScene) -> Prose:
 
 
 def ways_in(scene: AskedScene) -> tuple[Sequence[PlacementChange], Search]:
-    """What would let the pod onto a node that Kubernetes leaves it: changes of the request, ends of other pods."""
+    """What would let the pod onto a node that Kubernetes' own filters allow: a changed request, other pods' end."""
     names = _judged(scene)
     search = Search() if scene.too_large else pods_to_end(scene.view, names, scene.request, kept=_own_pods(scene))
     return smaller_requests(scene.view, names, scene.request)[:_CHANGES_SHOWN], search
@@ -364,9 +362,7 @@ def _judged(scene: AskedScene) -> list[str]:
 
 
 def _forms(claim: Callable[[Prose, Prose], Text], scene: AskedScene, whys: Sequence[Prose]) -> tuple[Text, Text]:
-    """The claim, of a pod's name and why, with the first form of the reasons, and with the first that keeps it within a
-    verdict's length.
-    """
+    """The claim of a pod's name and why: with all reasons, and with as many as a verdict has room for."""
     names = dict.fromkeys((scene.once(pod_in_words), scene.name))
     forms = [claim(name, why) for why in whys or [Text("words.none")] for name in names]
     return forms[0], fitting(forms, VERDICT_LIMIT)
@@ -388,7 +384,6 @@ _OVER_QUOTA = {
 
 
 def _over_quota(when: str, scene: AskedScene, effect: Effect) -> tuple[Text, Text]:
-    """Claim and verdict."""
     values = {"used": _amount(effect.used), "limit": _amount(effect.limit), "resource": effect.key}
     values["namespace"] = scene.pod.namespace
     amount = in_short = _amount(effect.asked)

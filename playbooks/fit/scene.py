@@ -1,6 +1,4 @@
-"""One pod that `fit` tries, as HAMi's webhook would admit it: what it asks for beside HAMi's devices, and what a share
-of a card comes to.
-"""
+"""One pod that `fit` tries, as HAMi's webhook would admit it, and what it asks for beside HAMi's devices."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,8 +28,8 @@ class AskedScene(PodScene, frozen=True, dict=True, eq=False, kw_only=True):
     """One pod that `fit` tries, as HAMi's webhook would admit it; its obstacles include resources beside HAMi's.
 
     `name` is what the answer calls the pod, `written` the pod as the manifest has it, `card_words` the words that it
-    was asked for in, if any, and `refused` says who would not let it be created. `unread` are the gaps despite which
-    the pod is judged as if nothing were there.
+    was asked for in, if any, and `refused` says who would not let it be created. `unread` are gaps despite which the
+    pod is judged, as if what could not be read did not exist.
     """
 
     name: str
@@ -43,12 +41,12 @@ class AskedScene(PodScene, frozen=True, dict=True, eq=False, kw_only=True):
 
     @property
     def confidence(self) -> Confidence:
-        """`confirmed` only where everything that decides about the pod was read."""
+        """`confirmed` only if everything that decides about the pod was read."""
         return "suspected" if self.unread else confidence_in(self.seen, self.cluster.capacity, self.undecodable)
 
     @property
     def placed_by(self) -> str:
-        """The name of another scheduler that places the pod; empty where HAMi's does."""
+        """The name of another scheduler that places the pod; empty if HAMi's does."""
         name = self.pod.spec.scheduler_name
         return name if name in VOLCANO_SCHEDULERS or is_anothers(name, self.install) else ""
 
@@ -72,9 +70,8 @@ _NO_NODE = "pod has node assigned"
 def admission(pod: Pod, install: Install, config: DeviceConfig) -> tuple[Pod, Rejection | None]:
     """The pod to judge, as HAMi's webhook admits it, and None; or the pod as written and who would refuse it.
 
-    A pod that was created already has been through the webhook, and one with its opt-out label never will.
-
-    A node named in the manifest is no refusal here: `rules.names_its_node` tells of it.
+    A pod that was created already has been through the webhook, and one with its opt-out label never will. A node named
+    in the manifest is no refusal here: `rules.names_its_node` tells of it.
     """
     version = (install.version.version if install.version else None) or _NEWEST
     created = pod.metadata.uid or pod.metadata.creation_timestamp
@@ -104,13 +101,13 @@ def other_resources(pod: Pod, config: DeviceConfig) -> dict[str, str]:
 
 
 def unoffered_resource(scene: AskedScene) -> str:
-    """The first resource beside HAMi's that the pod asks for and no node offers; empty where all are offered."""
+    """The first resource beside HAMi's that the pod asks for and no node offers; empty if all are offered."""
     offered = {name for node in scene.nodes.values() for name in node.status.allocatable or {}}
     return next((name for name in other_resources(scene.pod, scene.config) if offered and name not in offered), "")
 
 
 def nearest_resource(scene: AskedScene, resource: str) -> str:
-    """The resource of HAMi or of a node whose name is nearest to `resource`; empty where none is near."""
+    """The resource of HAMi or of a node whose name is nearest to `resource`; empty if none is near."""
     known = {name for node in scene.nodes.values() for name in node.status.allocatable or {} if "/" in name}
     known |= {*scene.config.gpus.all, *scene.config.other_resources, *(names.count for names in NAMES)}
     return next(iter(difflib.get_close_matches(resource, sorted(known), n=1, cutoff=0.8)), "")
@@ -135,7 +132,7 @@ def is_share(scene: AskedScene, effect: Effect) -> bool:
 
 
 def amounts(figures: Mapping[int, list[str]], form: str = ",") -> Prose:
-    """The range of amounts, `7,680 to 40,960`, in the format `form`; `?` where no GPU that the pod may have is seen."""
+    """The range of the amounts (the keys), `7,680 to 40,960`, in the format `form`; `?` if there are none."""
     ends = [f"{amount:{form}}" for amount in sorted({min(figures), max(figures)})] if figures else ["?"]
     return ends[0] if len(ends) == 1 else Text("fit.range", least=ends[0], most=ends[1])
 
@@ -148,7 +145,7 @@ def amounts_by_type(figures: Mapping[int, list[str]]) -> Prose:
 
 
 def effects_on_cards(scene: AskedScene) -> list[Effect]:
-    """The pod's effect on every quota limit; a share of memory has a verdict where every GPU gives the same one."""
+    """The pod's effect on every quota limit; a share of memory has a verdict if every GPU gives the same one."""
     found: list[Effect] = []
     for effect in effects(scene):
         limit, used = effect.of.amount, effect.used

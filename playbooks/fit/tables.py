@@ -28,7 +28,7 @@ class ReasonRow(NamedTuple):
 
 
 class FitNodeRow(NamedTuple):
-    """A row for a pod on one node. `reason` is HAMi's own text, as its extender logs it."""
+    """A row for whether a pod fits on one node. `reason` is HAMi's own text, as its extender logs it."""
 
     pod: str
     node: str
@@ -125,10 +125,7 @@ def roles(scenes: Sequence[AskedScene]) -> Table:
 
 
 def by_reason(scenes: Sequence[AskedScene]) -> Table:
-    """The table of nodes by verdict and reasons, for each pod: nodes that take it first, then the largest groups.
-
-    A single pod needs no column that names it.
-    """
+    """The table of nodes by verdict and reasons, for each pod: nodes that take it first, then the largest groups."""
     rows: list[ReasonRow] = []
     for scene in scenes:
         groups: dict[tuple[str, Prose, str], list[str]] = {}

@@ -1,6 +1,4 @@
-"""What is read of APIs that not every cluster serves: the devices that DRA drivers offer, the ResourceClaims of pods,
-and the Kueue queue that holds a pod or Job.
-"""
+"""Reads APIs that not every cluster serves: DRA devices, the ResourceClaims of pods, and Kueue's queues."""
 
 import asyncio
 from typing import NamedTuple, TypeVar
@@ -42,10 +40,8 @@ class ClaimsSeen(NamedTuple):
 
 
 async def gather_slices(cluster: Cluster, node: str = "") -> list[ResourceSlice] | Gap:
-    """The devices that DRA drivers offer, on the node where one is named.
-
-    Empty also where the API server serves no slices, or the recording is older than they are: no proof that there is
-    none.
+    """Reads the devices that DRA drivers offer, on all nodes or on one. An empty list is no proof that there is none:
+    the API server may serve no slices, or the recording be older than they.
     """
     slices = await seen(SLICES_SOURCE, _slices(cluster))
     if isinstance(slices, Gap) or not node:
@@ -61,7 +57,7 @@ async def _slices(cluster: Cluster) -> list[ResourceSlice]:
 
 
 async def gather_claims(cluster: Cluster, pod: Pod) -> ClaimsSeen | None:
-    """What bears on the pod's ResourceClaims, None without any. Other pods' claims tell which devices are taken."""
+    """Reads what bears on the pod's ResourceClaims; None if it has none. Other pods' claims tell taken devices."""
     if not pod.spec.resource_claims:
         return None
     return ClaimsSeen(
@@ -104,7 +100,7 @@ class Queued(NamedTuple):
 
 
 async def gather_queued(cluster: Cluster, held: Resource) -> Queued | Gap | None:
-    """The pod's or Job's place in Kueue; None where Kueue's Workloads are not served, or none belongs to it."""
+    """Reads the pod's or Job's place in Kueue; None if Kueue's Workloads are not served, or none belongs to it."""
     there = await seen("Kueue's workloads", list_served(cluster, QUEUED_WORKLOADS, held.namespace))
     if isinstance(there, Gap):
         return there

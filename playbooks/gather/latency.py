@@ -1,4 +1,4 @@
-"""What the latency of scheduling is measured on: the GPU pods that were created lately, and the schedulers' logs."""
+"""Reads what the latency of scheduling is measured on: the GPU pods created lately, and the schedulers' logs."""
 
 import asyncio
 from collections.abc import Sequence
@@ -30,18 +30,18 @@ _MOST_NAMESPACES = 20
 
 
 class HeldBack(NamedTuple):
-    """A request to the API server that the extender of the pod `scheduler` held back."""
+    """A request to the API server that the extender in the pod `scheduler` held back by its client's rate limit."""
 
     scheduler: Pod
     wait: ThrottledRequest
 
 
 class LatencySeen(msgspec.Struct, frozen=True):
-    """The GPU pods of HAMi's scheduler that were created since `since`, each with its moments.
+    """The GPU pods of HAMi's scheduler that were created since `since`, each with the times of its scheduling steps.
 
-    `waits` are the requests that the extenders held back since then; `throttling` is false where none of their logs
-    could be read. `unread`: which pods there are could not be read. `calls` are the filters and binds since then, also
-    of pods that are gone; `logs` are those of the scheduler's containers, each with whether something of it is missing.
+    `waits` are the requests that the extenders held back since then; `throttling` is false if none of their logs could
+    be read. `unread`: which pods there are could not be read. `calls` are the filters and binds since then, also of
+    pods that are gone; `logs` are those of the scheduler's containers, each with whether something of it is missing.
     """
 
     since: datetime
@@ -62,7 +62,7 @@ class LatencySeen(msgspec.Struct, frozen=True):
 
 
 async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime) -> LatencySeen:
-    """The new GPU pods and the schedulers' calls since `since`. Never raises: what cannot be read is a gap."""
+    """Reads the new GPU pods and the schedulers' calls since `since`. Never raises: what cannot be read is a gap."""
     now = cluster.now()
     window = max(now - since, timedelta(seconds=1))
     nodes, pods, logs, throttled, events = await asyncio.gather(
@@ -113,9 +113,8 @@ def _key(log: LogOf | SchedulerLog) -> tuple[str, str, bool]:
 async def created_between(
     cluster: Cluster, install: InstallSeen, pods: Sequence[Holder], since: datetime, until: datetime = _EVER
 ) -> list[Pod] | Gap:
-    """The GPU pods of HAMi's scheduler that were created between `since` and `until`; `pods` are all pods.
-
-    Read by namespace: of a large cluster's pods few are new, and only of these the status is needed.
+    """The GPU pods of HAMi's scheduler that were created between `since` and `until`; `pods` are all pods. Read by
+    namespace: of a large cluster's pods few are new, and only of these the status is needed.
     """
     new = {pod.namespace for pod in pods if _is_between(pod.metadata.creation_timestamp, since, until)}
     own = f"spec.schedulerName={install.install.scheduler_name}"

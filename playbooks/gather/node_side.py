@@ -1,4 +1,4 @@
-"""What the API shows of one node's GPU side: the node, the pods there, and the logs of the device plugins."""
+"""Reads one node's GPU side: the node, the pods there, and the logs of the device plugins."""
 
 import asyncio
 import re
@@ -33,7 +33,7 @@ from bot.report import Gap
 from bot.texts import Text
 
 MOST_NODES = 3
-"""Whose logs one question reads."""
+"""The most nodes whose logs one question reads."""
 
 
 class LogSeen(NamedTuple):
@@ -63,15 +63,15 @@ class NodeSide(NamedTuple):
     logs: tuple[LogSeen, ...] = ()
     log_gaps: tuple[Gap, ...] = ()
     events: tuple[Event, ...] = ()
-    """Events about the device plugin's pods; empty also where events could not be read."""
+    """Events about the device plugin's pods; empty also if events could not be read."""
 
     @property
     def plugin_pods(self) -> list[Pod]:
-        """The pods of HAMi's own (NVIDIA's) device plugin on the node; empty also where pods could not be read."""
+        """The pods of HAMi's own (NVIDIA's) device plugin on the node; empty also if pods could not be read."""
         return self.plugins_of(FIRST)
 
     def plugins_of(self, vendor: Vendor) -> list[Pod]:
-        """The pods of the vendor's device plugin on the node; empty also where not read, or not recognised."""
+        """The pods of the vendor's device plugin on the node; empty also if they were not read or not recognised."""
         return [] if isinstance(self.pods, Gap) else [pod for pod in self.pods if vendor.is_plugin(pod)]
 
     @property
@@ -110,7 +110,7 @@ _DRIVER_LABELS = (
 
 
 def driver_label(node: Node) -> str:
-    """The label by which GPU feature discovery tells the driver's version; empty where the node has none."""
+    """The node's label by which GPU feature discovery tells the driver's version; empty if there is none."""
     labels = node.metadata.labels or {}
     return next((key for key in _DRIVER_LABELS if labels.get(key, "").partition(".")[0].isdigit()), "")
 
@@ -124,9 +124,9 @@ _DRIVERS: Mapping[Driver, tuple[Mapping[str, str], re.Pattern[str]]] = {
     "toolkit": ({"app": "nvidia-container-toolkit-daemonset"}, re.compile(r"/container-toolkit[:@]")),
     "validator": ({"app": "nvidia-operator-validator"}, re.compile(r"/gpu-operator-validator[:@]")),
 }
-"""The label, or the image, by which each part of the driver is known (NVIDIA/gpu-operator assets/state-driver,
--container-toolkit, and -operator-validation). The operator's pods that wait for these have the validator as an init
-container."""
+"""The labels and images by which each part of the driver is known (NVIDIA/gpu-operator assets/state-driver,
+-container-toolkit, -operator-validation). The operator's pods that wait for these have the validator as init container.
+"""
 
 
 def driver_of(what: Resource, containers: Iterable[Container]) -> Driver | None:
@@ -139,7 +139,7 @@ def driver_of(what: Resource, containers: Iterable[Container]) -> Driver | None:
 
 
 def is_monitor(name: str) -> bool:
-    """Whether a container of that name is vGPUmonitor: it serves metrics and hands out nothing."""
+    """Whether a container of that name is vGPUmonitor, which serves metrics and hands out no GPUs."""
     return "monitor" in name
 
 
@@ -165,7 +165,7 @@ async def gather_node_side(cluster: Cluster, name: str, *, logs: bool) -> NodeSi
 
 
 async def gather_plugin_sets(cluster: Cluster) -> PluginSets:
-    """Reads the device plugin's DaemonSets, and the events about them."""
+    """Reads the DaemonSets of HAMi's device plugin, and the events about them."""
     sets = await seen("daemon sets", cluster.list(DAEMON_SETS, labels=f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"))
     if isinstance(sets, Gap):
         return PluginSets(sets, ())
@@ -188,7 +188,7 @@ async def _node(cluster: Cluster, name: str) -> Node:
 
 
 async def gather_logs(cluster: Cluster, pods: Sequence[Pod], *, only: Collection[str] | None = None) -> ContainerLogs:
-    """The logs of all containers of these pods, or of those in `only`; also of the run before where one restarted."""
+    """Reads the logs of all containers of these pods, or of those in `only`; of restarted ones also the run before."""
     wanted = [
         LogWanted(
             pod.namespace,
@@ -218,17 +218,15 @@ async def gather_logs(cluster: Cluster, pods: Sequence[Pod], *, only: Collection
 
 
 _LABEL = "name=volcano-device-plugin"
-"""The label of the DaemonSet in volcano-vgpu-device-plugin.yml (Project-HAMi/volcano-vgpu-device-plugin v1.9 to
-v1.12)."""
+"""The DaemonSet's label in volcano-vgpu-device-plugin.yml (Project-HAMi/volcano-vgpu-device-plugin v1.9 to v1.12)."""
 _VGPU = "volcano.sh/vgpu-"
 _MOST_PODS = 3
-"""Whose logs one question reads."""
+"""The most nodes whose Volcano device plugins' logs one question reads."""
 
 
 async def gather_volcano_plugins(cluster: Cluster, pod: Pod) -> ContainerLogs:
-    """The logs of Volcano's device plugins where the pod asks for Volcano's vGPUs, else nothing; never raises.
-
-    For a pod with a node only that node's. An empty answer is no proof: a plugin may have other labels.
+    """Reads the logs of Volcano's device plugins if the pod asks for Volcano's vGPUs, else nothing; never raises. For a
+    pod with a node it reads only that node's. Empty is no proof that there is none: a plugin may have other labels.
     """
     if not any(name.startswith(_VGPU) for name in extended_resources(pod)):
         return ContainerLogs()
@@ -253,9 +251,8 @@ Read = Sequence[DaemonPod] | Gap
 
 
 class PluginPods(NamedTuple):
-    """The pods of HAMi's own device plugin, and those of other vendors' plugins by the vendor's word.
-
-    `drivers` are the pods of those DaemonSets of NVIDIA's driver of which not every pod is ready.
+    """The pods of HAMi's own device plugin, and those of other vendors' plugins by the vendor's word. `drivers` are the
+    pods of NVIDIA's driver, of those DaemonSets that have pods that are not ready.
     """
 
     own: Read
@@ -269,7 +266,7 @@ class PluginPods(NamedTuple):
 
 
 class Plugin(NamedTuple):
-    """The device plugin's pod on a node: `unseen` where pods could not be read, or none of them carries the label."""
+    """The device plugin's pod on a node; `unseen` if pods could not be read, or none of them has the label."""
 
     health: Health
     pod: DaemonPod | None = None
@@ -286,7 +283,7 @@ class Plugin(NamedTuple):
 
 
 def by_node(pods: Read, now: datetime) -> dict[str, Plugin]:
-    """The device plugin's pod of each node, the healthiest of two: one may end while its successor runs."""
+    """The device plugin's pod of each node; the healthier of two, as one may be ending while its successor runs."""
     found: dict[str, Plugin] = {}
     order: tuple[Health, ...] = ("ready", "restarting", "not-ready", "missing", "unseen")
     for pod in () if isinstance(pods, Gap) else pods:
@@ -320,7 +317,7 @@ def _plugin(pod: DaemonPod, now: datetime) -> Plugin:
 
 
 async def gather_plugins(cluster: Cluster, node: str = "", vendor: Vendor = FIRST) -> Read:
-    """The pods of a vendor's device plugin (HAMi's own by default) on all nodes, or on one."""
+    """Reads the pods of a vendor's device plugin (HAMi's own by default) on all nodes, or on one."""
     fields = f"spec.nodeName={node}" if node else ""
     return await seen(PLUGIN_SOURCE, cluster.list(DAEMON_PODS, labels=vendor.plugin_labels, fields=fields))
 
@@ -328,7 +325,7 @@ async def gather_plugins(cluster: Cluster, node: str = "", vendor: Vendor = FIRS
 async def gather_plugins_beside(
     cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig, node: str
 ) -> Mapping[str, Read]:
-    """The pods of other vendors' device plugins, for devices that a node was given and where labels are known."""
+    """Reads the pods of other vendors' device plugins, if nodes have the vendor's devices and the label is known."""
     found = {device.vendor.names.word: device.vendor for node in nodes for device in given_beside(node, config)}
     vendors = [vendor for vendor in found.values() if vendor.plugin_labels]
     read = await asyncio.gather(*(gather_plugins(cluster, node, vendor) for vendor in vendors))
@@ -336,7 +333,7 @@ async def gather_plugins_beside(
 
 
 async def gather_drivers(cluster: Cluster, node: str = "") -> Sequence[tuple[Driver, Read]] | Gap:
-    """The pods of NVIDIA's driver, on all nodes or on one, where their DaemonSets say that some are not ready."""
+    """Reads the pods of NVIDIA's driver, on all nodes or on one, if their DaemonSets say that some are not ready."""
     sets = await seen("daemon sets", cluster.list(DAEMON_SETS))
     if isinstance(sets, Gap):
         return sets

@@ -1,4 +1,4 @@
-"""What is read of nodes that would have to hand out GPUs to a pending pod, and seem not to."""
+"""Reads the nodes that would have to hand out GPUs to a pending pod, and seem not to."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,9 @@ from playbooks.gather.scheduling import InstallSeen
 
 
 class NodesInQuestion(NamedTuple):
-    """What was read of the nodes in question, by name. `sets`: read if one has no device plugin, or none has GPUs."""
+    """What was read of nodes that seem to hand out too few GPUs, by name. `sets`: the device plugin's DaemonSets, read
+    if one of the nodes has no device plugin, or none has GPUs.
+    """
 
     sides: Mapping[str, NodeSide]
     sets: PluginSets | None = None
@@ -87,16 +89,15 @@ def set_otherwise_on(nodes: Sequence[Node], seen: InstallSeen) -> list[str]:
 
 
 async def gather_questioned(cluster: Cluster, names: Sequence[str]) -> NodesInQuestion:
-    """Reads each of these nodes, and the device plugin's DaemonSets where a node has no device plugin."""
+    """Reads each of these nodes, and the device plugin's DaemonSets if a node has no device plugin."""
     sides = await asyncio.gather(*(gather_node_side(cluster, name, logs=True) for name in names))
     bare = any(not isinstance(side.pods, Gap) and not side.plugin_pods for side in sides)
     return NodesInQuestion(dict(zip(names, sides, strict=True)), await gather_plugin_sets(cluster) if bare else None)
 
 
 class _Look(NamedTuple):
-    """Whether a node should have devices, and whether it is in question, under this device config.
-
-    `word`: of one device alone; of all that there are where it is empty.
+    """Whether a node should have devices, and whether it is in question, under this device config. `word`: of one
+    device alone; of all that there are where it is empty.
     """
 
     config: DeviceConfig
@@ -121,7 +122,6 @@ class _Look(NamedTuple):
 
 
 def _is_ill(node: Node, device: Device) -> bool:
-    """Whether another vendor's device is not registered there, has a part that is unhealthy, or is not offered."""
     text = node.metadata.annotation(device.names.register)
     if text is None:
         return not (device.capacity and whole((node.status.capacity or {}).get(device.capacity)))
@@ -131,7 +131,7 @@ def _is_ill(node: Node, device: Device) -> bool:
 
 
 def _registered(names: Names, text: str) -> tuple[Card, ...] | None:
-    """The parts that an annotation registers, None where it cannot be read: read once for those who need all of it."""
+    """Reads the registration once for those who need all of it."""
     found = read_registration(names, names.word, text)
     return found.cards if isinstance(found, Registration) else None
 
@@ -144,11 +144,10 @@ _SOURCE = "lock owner"
 async def gather_owners(
     cluster: Cluster, nodes: Iterable[Node], waiting: Iterable[Pod] = ()
 ) -> Mapping[tuple[str, str], Pod | Gap | None]:
-    """The pods that node locks name, by namespace and name: None for a pod that does not exist; a few are read at a
-    time.
+    """Reads the pods that node locks name, by namespace and name: None for a pod that does not exist.
 
-    At most 200: first those of the nodes that refused one of the `waiting` pods, or that one is reserved on. The others
-    are gaps.
+    At most 200 are read, a few at a time; the others are gaps. First come those of the nodes that refused one of the
+    `waiting` pods, or that one is reserved on.
     """
     blamed: set[str] = set()
     for pod in waiting:  # the node that HAMi reserved for it, and the one that its refused Bind names

@@ -1,5 +1,4 @@
-"""What is still known of a past day: by Prometheus, by the ReplicaSets that the scheduler's Deployment keeps, and by
-the pods of that day that still exist.
+"""Reads what is still known of a past day: from Prometheus, ReplicaSets of the scheduler, and pods that still exist.
 
 A Deployment keeps the ReplicaSets of its last revisions (10 in HAMi's chart). Each shows the arguments of its time, and
 its creation when the first of its revisions began; when a later one began (a rollback) nothing shows.
@@ -54,11 +53,11 @@ class Average(NamedTuple):
 
 
 class Day(msgspec.Struct, frozen=True):
-    """What Prometheus measured from `begin` to `at`, whole hours. In bytes, percent or seconds; a series that lacks too
-    many hours is left out.
+    """What Prometheus measured from `begin` to `at`, in whole hours, as bytes, percent or seconds.
 
-    `used`, `limit` and `last_kernel` by share of a GPU; `gpu_used`, `gpu_core` and `registered` (with what over-commit
-    adds) by UUID. `versions` are those of HAMi's parts, since 2.8.
+    `used`, `limit` and `last_kernel` are by share of a GPU; `gpu_used`, `gpu_core` and `registered` (with what
+    over-commit adds) by UUID. `versions` are those of HAMi's parts, since 2.8. A series that lacks too many hours is
+    left out.
     """
 
     day: date
@@ -74,9 +73,8 @@ class Day(msgspec.Struct, frozen=True):
 
 
 async def gather_day(prometheus: Prometheus, day: date, until: datetime) -> Day:
-    """What Prometheus measured on the day (UTC), of one not over at `until` in its whole hours so far.
-
-    Raises SourceError, also where not an hour of the day has passed.
+    """Reads what Prometheus measured on the day (UTC), or in its whole hours so far if it is not over at `until`.
+    Raises SourceError, also if not an hour of the day has passed.
     """
     begin = datetime.combine(day, time(), UTC)
     hours = min(24, (until - begin) // _HOUR)
@@ -133,8 +131,10 @@ class CoreUse(NamedTuple):
 
 
 class CoresSeen(NamedTuple):
-    """The use of cores in a day. `limited`: shares of GPUs that several pods hold, with a part of the cores requested.
-    `known`: shares of which Prometheus has the whole day; `above` those of them that used more than TOLERATED above the
+    """The use of GPU cores in a day. `limited`: shares of GPUs that several pods hold, with a part of the cores
+    requested.
+
+    `known`: those of which Prometheus has the whole day; `above`: those of them that used more than TOLERATED above the
     least such request.
     """
 
@@ -145,7 +145,7 @@ class CoresSeen(NamedTuple):
 
 
 async def gather_cores(prometheus: Prometheus | None, holdings: Iterable[Holding], at: datetime) -> CoresSeen:
-    """The last day's use of cores; asks nothing where no container could use more than requested. Never raises."""
+    """Reads the last day's use of cores, if any container could use more than it requested. Never raises."""
     bound = [holding for holding in holdings if holding.bound]
     users = Counter(uuid for holding in bound for uuid in holding.shares)
     shares = (
@@ -185,7 +185,7 @@ _DAY = timedelta(days=1)
 class PastDay(msgspec.Struct, frozen=True):
     """What is known of a day, from `begin` to `end` in UTC; a day that is not over ends now.
 
-    `scheduler` is the ReplicaSet whose pods HAMi's scheduler had all that time, None where nothing shows which it was.
+    `scheduler` is the ReplicaSet whose pods HAMi's scheduler had all that time, None if nothing shows which it was.
     `lives` are of GPU pods that were created then and still exist.
     """
 
@@ -211,8 +211,8 @@ class PastDays(NamedTuple):
 
 
 async def gather_past_days(days: tuple[date, date], sources: Sources) -> PastDays:
-    """Reads two past days; of a day that is not over, the hours so far. Raises UsageError for days that have not begun,
-    or are not in order; what could not be read is a gap.
+    """Reads two past days, or the hours so far of one that is not over; what could not be read is a gap. Raises
+    UsageError for days that have not begun, or are not in order.
     """
     cluster, (first, last) = sources.cluster, days
     today = cluster.now().astimezone(UTC).date()
@@ -262,7 +262,7 @@ async def _gather(
 
 
 def ran_all_day(replica_sets: Iterable[Workload], begin: datetime, end: datetime) -> Workload | None:
-    """The ReplicaSet whose revision began before `begin` and was the last until `end`; None where not certain."""
+    """The ReplicaSet whose revision began before `begin` and was the last until `end`; None if that is not certain."""
     began: dict[int, tuple[datetime, Workload]] = {}
     newest = 0
     for workload in replica_sets:

@@ -1,4 +1,4 @@
-"""What a question about all pending pods reads: each list once, however many pods are pending."""
+"""Reads what a question about all pending pods needs: each list once, however many pods are pending."""
 
 import asyncio
 from collections.abc import Sequence
@@ -66,11 +66,11 @@ class Waiting(NamedTuple):
     by_claims: Sequence[Pod] = ()
     """Further pending pods that ask through ResourceClaims, for HAMi's devices or others'."""
     of_others: Sequence[Pod] = ()
-    """Further pending pods that ask for resources of HAMi's names, and that another scheduler has."""
+    """Further pending pods that ask for resources of HAMi's names, but that another scheduler places."""
 
 
 async def gather_waiting(sources: Sources, namespace: str) -> tuple[InstallSeen, Waiting]:
-    """HAMi's install and the pending pods that concern it. Raises SourceError when no pods can be read."""
+    """Reads HAMi's install and the pending pods that concern it. Raises SourceError if no pods can be read."""
     install, found = await asyncio.gather(gather_install(sources), seen("pods", _pending(sources.cluster, namespace)))
     if isinstance(found, Gap):
         raise SourceError(found.text, hint=found.advice)
@@ -98,7 +98,7 @@ def is_of(pod: Pod, whose: Sequence[str]) -> bool:
 
 
 async def _pending(cluster: Cluster, namespace: str) -> Waiting:
-    """Where not all namespaces may be read, those of the credentials' own, with a gap that says so."""
+    """Reads the credentials' own namespace, with a gap that says so, where not all may be read."""
     try:
         return Waiting(await cluster.list(PODS, namespace, fields=PENDING), namespace, ())
     except SourceError as error:
@@ -187,7 +187,7 @@ _CONTROLLERS = {"ReplicaSet": REPLICA_SETS, "StatefulSet": STATEFUL_SETS, "Daemo
 
 
 async def gather_waiting_pod(pod: Pod, sources: Sources, group: str) -> PodScene:
-    """Reads what decides whether the pod gets a node; `group` is its PodGroup, where it has one."""
+    """Reads what decides whether the pod gets a node; `group` is its PodGroup, if it has one."""
     cluster = sources.cluster
     install, events = await asyncio.gather(gather_install(sources), events_of(cluster, pod.namespace, pod.name))
     past = went_past_hami(pod, install.install, install.config)
@@ -231,7 +231,7 @@ def _messages(pod: Pod, events: Sequence[Event] | Gap, log: ExtenderLines, now: 
 
 
 async def gather_absent_pod(wanted: Subject, absent: AbsentPod | Gap, sources: Sources) -> AbsentScene:
-    """Reads the events of a pod that does not exist, and HAMi's webhook where it failed to answer for the pod."""
+    """Reads the events of a pod that does not exist, and HAMi's webhook if it failed to answer for the pod."""
     cluster = sources.cluster
     events = await events_of(cluster, wanted.namespace, wanted.name)
     install = webhook = queued = None
@@ -298,7 +298,6 @@ async def gather_placed_pod(pod: Pod, sources: Sources) -> PlacedScene:
 
 
 async def _owner(cluster: Cluster, pod: Pod) -> Workload | None:
-    """What made the pod; None where that is none of Kubernetes' own controllers, or is gone."""
     about = next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)
     kind = _CONTROLLERS.get(about.kind) if about else None
     if about is None or kind is None:

@@ -1,7 +1,5 @@
-"""The logs of HAMi's scheduler pods.
-
-For one pod they are read whole: every replica, both containers, and the run before a restart. Other questions only read
-the newest lines of the extenders.
+"""Reads the logs of HAMi's scheduler pods. For one pod they are read whole: every replica, both containers, and the run
+before a restart. Other questions only read the newest lines of the extenders.
 """
 
 import asyncio
@@ -50,8 +48,8 @@ class ExtenderLines(NamedTuple):
 class LogOf(msgspec.Struct, frozen=True):
     """One container's log: its lines that hold the pod's name, or why there are none.
 
-    `flag` is the word of its command line that sets `verbosity`, empty when none does; `change` the text of the record
-    of an open change that set it in the running process instead.
+    `flag` is the word of its command line that sets `verbosity`, empty if none does; `change` the text of the record of
+    an open change that set it in the running process instead.
     """
 
     scheduler: Pod
@@ -68,15 +66,12 @@ class LogOf(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> str:
-        """What a gap calls it."""
+        """The name of the log in a gap."""
         return f"log of {self.scheduler.namespace}/{self.label}"
 
 
 async def gather_scheduler_logs(cluster: Cluster, install: Install, name: str, since: timedelta) -> list[LogOf]:
-    """The logs of HAMi's scheduler that exist, the ready replicas' first, each with its lines that hold `name`.
-
-    Never raises: a log that cannot be read is a gap.
-    """
+    """Reads the lines with `name` of all logs of HAMi's scheduler, ready replicas first; an unread log is a gap."""
     found = [log for scheduler in install.pods[:MAX_SCHEDULERS] for log in _logs_of(cluster, install, scheduler, since)]
     wanted = (
         LogWanted(
@@ -131,10 +126,7 @@ async def gather_extender_lines(
     limit_bytes: int = 32 * 1024 * 1024,
     since_s: int = 600,
 ) -> ExtenderLines:
-    """The extenders' lines of the last `since_s` seconds that hold one of the needles; never raises.
-
-    At most three replicas are read, the leader first.
-    """
+    """Reads the last `since_s` seconds' lines with a needle from three extenders, the leader first; never raises."""
     extenders = sorted(
         (pod for pod in install.pods if extender_of(pod.spec)), key=lambda pod: pod is not install.leader
     )
@@ -171,5 +163,5 @@ def left_out(source: str, log: LogLines) -> Gap:
 
 
 async def as_read(value: T) -> T:
-    """An awaitable of a value that need not be read, to stand among readings."""
+    """Wraps a value that need not be read as an awaitable, to stand among real reads."""
     return value

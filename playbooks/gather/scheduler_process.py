@@ -1,5 +1,4 @@
-"""What HAMi's scheduler process tells of itself: its metrics of what it counts, its log of what it gave back, its
-panics.
+"""Reads what HAMi's scheduler process tells of itself: metrics of what it counts, its log of releases, its panics.
 
 A pod that the process counts and that is in no list of the API is looked up by its name, and the metrics are read once
 more after that, so that no older list or figure makes a ghost.
@@ -55,17 +54,15 @@ _FINISHED = ",".join(f"status.phase!={phase}" for phase in ("Pending", "Running"
 _MOST_BYTES = 32 * 1024 * 1024
 _WITHIN_S = 15.0
 _MOST_LAST_LINES = 5_000
-"""The most last lines that are read of a run that ended: a `fatal error` is followed by the stack of every
-goroutine."""
+"""The most last lines that are read of a run that ended: after `fatal error` comes the stack of every goroutine."""
 
 Named = tuple[str, str]
 """The key of a pod: namespace and name."""
 
 
 class Ghost(NamedTuple):
-    """A pod that the scheduler counts although no listed pod has these shares.
-
-    `pod` is the pod of its name now, None where there is none; `heard` the time of the newest event about the name.
+    """A pod that the scheduler counts although no listed pod has these shares. `pod` is the pod of its name now, None
+    if there is none; `heard` the time of the newest event about the name.
     """
 
     taken: tuple[CountedShare, ...]
@@ -74,7 +71,7 @@ class Ghost(NamedTuple):
 
 
 class SchedulerProcess(msgspec.Struct, frozen=True):
-    """What was read of the scheduler process that decides. `counted` is None where it was not asked for.
+    """What was read of the scheduler process that decides. `counted` is None if it was not asked for.
 
     `scheduler` is the pod whose metrics they are, on `port`; `released` are its lines about pods whose GPUs it took
     back, `ended` the times at which containers of finished pods ended, and `unread` why there may be more of either.
@@ -98,9 +95,8 @@ class SchedulerProcess(msgspec.Struct, frozen=True):
 async def gather_process(
     sources: Sources, found: InstallSeen, waiting: Sequence[Pod], *needles: str
 ) -> tuple[SchedulerProcess, ExtenderLines]:
-    """What HAMi's scheduler process tells about these pods, and the extenders' log lines that hold one of the needles.
-
-    Metrics are read where HAMi refused a pod, panics where a call broke. Each log is read once. Never raises.
+    """Reads what HAMi's scheduler process tells about these pods, and the extenders' log lines that hold a needle.
+    Metrics are read if HAMi refused a pod, panics if a call broke. Each log is read once. Never raises.
     """
     install, said = found.install, [pod.refusal for pod in waiting if pod.refusal]
     broke = any(map(may_be_refused_request, said))
@@ -124,7 +120,7 @@ async def gather_process(
 
 
 async def gather_memory(sources: Sources, install: Install) -> SchedulerProcess:
-    """The metrics of the scheduler process that decides; `counted` is None without a way to pods' ports."""
+    """Reads the metrics of the scheduler process that decides; `counted` is None without a way to pods' ports."""
     asked = _deciding(install)
     if not asked:
         return SchedulerProcess()
@@ -171,10 +167,8 @@ def unread(process: SchedulerProcess) -> list[Gap]:
 
 
 async def with_ended(cluster: Cluster, process: SchedulerProcess) -> SchedulerProcess:
-    """The scheduler's process with the times at which finished pods ended: their shares are free, though the log may
-    not reach back that far.
-
-    Nothing is read where the process's metrics were read.
+    """Adds to the process the times at which finished pods ended, unless its metrics were read. Their shares are free,
+    even if the log does not reach back that far.
     """
     if process.scheduler is None or isinstance(process.counted, SchedulerCounts):
         return process
@@ -193,9 +187,8 @@ async def with_ended(cluster: Cluster, process: SchedulerProcess) -> SchedulerPr
 
 
 async def with_ghosts(sources: Sources, process: SchedulerProcess, pods: Sequence[Holder] | Gap) -> SchedulerProcess:
-    """The scheduler's process with the pods that it counts and none of `pods` accounts for, each looked up by its name.
-
-    Pods that it no longer counts after the look-up are left out: they ended meanwhile.
+    """Adds to the process the pods that it counts and none of `pods` accounts for, each looked up by its name. Pods
+    that it no longer counts after the look-up are left out: they ended meanwhile.
     """
     if isinstance(pods, Gap) or not isinstance(process.counted, SchedulerCounts):
         return process
@@ -241,7 +234,7 @@ async def _look_up(cluster: Cluster, namespace: str, name: str) -> Ghost:
 
 
 async def gather_panics(cluster: Cluster, install: Install) -> tuple[tuple[LogSeen, ...], tuple[Gap, ...]]:
-    """The extenders' log lines of panics: of running processes, and of the end of runs that a panic may have ended."""
+    """Reads the extenders' log lines of panics: of running processes, and of runs that a panic may have ended."""
     log, (earlier, gaps) = await asyncio.gather(
         gather_extender_lines(cluster, install, [PANIC]), earlier_panics(cluster, install)
     )
@@ -286,7 +279,7 @@ async def earlier_panics(cluster: Cluster, install: Install) -> tuple[tuple[LogS
 
 
 def ended_by_panic(scheduler: Pod) -> str | None:
-    """When a panic may have ended the extender's last run; empty where that is not said, None where none did."""
+    """When a panic may have ended the extender's last run; empty if the time is not said, None if none did."""
     status = scheduler.container(EXTENDER_CONTAINER)
     states = (status.last_state.terminated, status.state.terminated) if status else ()
     return next((state.finished_at or "" for state in states if state and state.exit_code == EXIT_CODE), None)
@@ -297,9 +290,8 @@ _MOST_PODS = 3
 
 
 async def gather_runs(cluster: Cluster, seen: InstallSeen) -> ContainerLogs:
-    """The logs of the containers that keep every pod of HAMi's scheduler from serving; never raises.
-
-    What could not be read is left out where another run of the same pod was: kubelet keeps only the newest logs.
+    """Reads the logs of the containers that keep every pod of HAMi's scheduler from serving; never raises. What could
+    not be read is left out if another run of the same pod was: kubelet keeps only the newest logs.
     """
     install = seen.install
     if not install.ready_pods:

@@ -1,4 +1,4 @@
-"""What questions about scheduling read: HAMi's install and every other part of it, the GPUs and their holders."""
+"""Reads what questions about scheduling need: HAMi's install and every other part of it, the GPUs and their holders."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -81,16 +81,16 @@ class InstallSeen(msgspec.Struct, frozen=True):
     gaps: tuple[Gap, ...]
     config_maps: tuple[ConfigMap, ...] = ()
     slices: Sequence[ResourceSlice] | Gap = ()
-    """The devices that DRA drivers offer; read only where no HAMi scheduler was found."""
+    """The devices that DRA drivers offer; read only if no HAMi scheduler was found."""
     presence: Literal["found", "volcano", "absent", "unknown"] = "found"
-    """Whether anything of HAMi is in the cluster, or only its plugin for Volcano; `absent` only where all was read."""
+    """Whether anything of HAMi is in the cluster, or only its plugin for Volcano; `absent` only if all was read."""
     cluster: str = ""
     context: str = ""
-    """The name of the kubeconfig's context, where it is not the cluster's name."""
+    """The name of the kubeconfig's context, if it is not the cluster's name."""
 
     @property
     def not_installed(self) -> Text | None:
-        """The sentence that HAMi is not installed here; None where it is, or where that is not known."""
+        """The sentence that HAMi is not installed here; None if it is, or if that is not known."""
         if self.presence != "absent":
             return None
         key = "hami-not-installed.context" if self.context else "hami-not-installed.claim"
@@ -103,14 +103,13 @@ class InstallSeen(msgspec.Struct, frozen=True):
 
     @property
     def confidence(self) -> Confidence:
-        """`confirmed` only when the install was read whole: what is unread may explain what is seen."""
+        """`confirmed` only if the install was read whole: what is unread may explain what is seen."""
         return "suspected" if self.gaps else "confirmed"
 
 
 class Capacity(NamedTuple):
-    """The nodes, the pods that hold or reserve GPUs, and the quotas of one namespace or of all.
-
-    `kept` is where results that were worked out of them stay for later questions (see `Cluster.kept`).
+    """The nodes, the pods that hold or reserve GPUs, and the quotas of one namespace or of all. `kept` is where results
+    that were worked out of them stay for later questions (see `Cluster.kept`).
     """
 
     nodes: list[Node] | Gap
@@ -142,9 +141,7 @@ def nothing_read(gap: Gap) -> Unusable:
 
 
 async def gather_install(sources: Sources) -> InstallSeen:
-    """Finds HAMi by its labels, else by the guides' label, else by its container's name; or by the names in the
-    settings.
-    """
+    """Finds HAMi by its chart's label, else the guides' label, else its container's name; or by the settings' names."""
     cluster = sources.cluster
     deployments, pods = await asyncio.gather(
         seen(DEPLOYMENTS_SOURCE, _deployments(sources)),
@@ -257,7 +254,7 @@ async def _lease(cluster: Cluster, install: Install) -> Lease | None:
 
 
 async def gather_capacity(cluster: Cluster, install: Install, namespace: str) -> Capacity:
-    """Everything that the fit needs. Quotas are read of `namespace`, or of all namespaces where it is empty."""
+    """Reads what HAMi's fit is worked out from; quotas of `namespace`, or of all namespaces if it is empty."""
     nodes, pods, quotas = await asyncio.gather(
         seen("nodes", cluster.list(NODES)),
         seen("pods", gather_holders(cluster, install.scheduler_name)),
@@ -267,7 +264,7 @@ async def gather_capacity(cluster: Cluster, install: Install, namespace: str) ->
 
 
 async def gather_holders(cluster: Cluster, scheduler_name: str) -> list[Holder]:
-    """The unfinished pods that hold or reserve GPUs.
+    """Reads the unfinished pods that hold or reserve GPUs.
 
     HAMi labels them since 2.5. A pod without the label that names HAMi's scheduler may be one too: its metadata is
     enough to tell. Reading all pods instead would be most of what a large cluster costs.
@@ -328,7 +325,7 @@ class Components(msgspec.Struct, frozen=True):
 
 
 async def gather_components(cluster: Cluster, install: Install, log: ExtenderLines) -> Components:
-    """Reads all parts but the scheduler; a part that cannot be read is a gap. `log` has the lines of NEEDLES."""
+    """Reads all of HAMi but the scheduler; an unread part is a gap. `log` has the extender's lines with NEEDLES."""
     plugin = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
     plugins, plugin_pods, nodes, maps, slices = await asyncio.gather(
         seen("daemon sets", cluster.list(DAEMON_SETS, labels=plugin)),

@@ -1,4 +1,4 @@
-"""The pod that a question is about, found by its name, by how its name begins, or by its owner."""
+"""Finds the pod that a question is about, by its name, by how its name begins, or by its owner."""
 
 import asyncio
 import difflib
@@ -93,8 +93,8 @@ _CLOSE = 0.6
 
 
 def parse_subject(text: str, namespace: str = "") -> Subject:
-    """The subject in `trainer-0`, `ml/trainer-0`, `deploy/x`, or `ml/deploy/x`; the namespace is empty where it must be
-    found. Raises UsageError for anything else.
+    """The subject in `trainer-0`, `ml/trainer-0`, `deploy/x`, or `ml/deploy/x`. Raises UsageError for anything else.
+    Its namespace is empty if none was named: it has to be found.
     """
     parts = text.strip().lower().split("/")  # as every name of Kubernetes is
     kind = "Pod"
@@ -115,9 +115,11 @@ def parse_subject(text: str, namespace: str = "") -> Subject:
 
 
 class FoundPod(msgspec.Struct, frozen=True):
-    """The pod that the question is about. `gaps` tell where no pod was looked for. `by_prefix`: no pod has the name
-    that was typed, and only this one's begins with it. `alike` are all pods of the owner that was asked about, this one
-    among them, and `wanted` is how many the owner wants, None where that is not known.
+    """The pod that the question is about. `gaps` tell where no pod was looked for.
+
+    `by_prefix`: no pod has the name that was typed, and only this one's begins with it. `alike` are all pods of the
+    owner that was asked about, this one among them, and `wanted` is how many the owner wants, None if that is not
+    known.
     """
 
     pod: Pod
@@ -128,12 +130,12 @@ class FoundPod(msgspec.Struct, frozen=True):
 
 
 class AbsentPod(msgspec.Struct, frozen=True):
-    """Why no pod was found. `candidates` are names that could have been meant, `refusals` the owner's FailedCreate
-    events, or its condition.
+    """Why no pod was found. `candidates` are names that could have been meant.
 
-    `answer` is the API's own message that it was not found. `matches`: so many pods have that name, or begin with it,
-    and the candidates are the first of them; 0 where the candidates are only near. `node`: a node has exactly that
-    name. `suspended` is the Job that has no pod because it is suspended.
+    `refusals` are the owner's FailedCreate events, or its condition. `answer` is the API's own message that the pod was
+    not found. `matches` counts pods that have that name or begin with it, of which the candidates are the first; 0 if
+    the candidates are only near. `node`: a node has exactly that name. `suspended` is the Job that has no pod because
+    it is suspended.
     """
 
     answer: str
@@ -146,9 +148,7 @@ class AbsentPod(msgspec.Struct, frozen=True):
 
 
 async def resolve(cluster: Cluster, wanted: Subject, *, whole_name: bool = False) -> FoundPod | AbsentPod:
-    """The pod that is meant, or why there is none; with `whole_name` a part of a name finds none. Raises
-    SourceError.
-    """
+    """The pod that is meant, or why there is none; `whole_name`: a part of a name finds none. Raises SourceError."""
     if wanted.kind != "Pod":
         return await _by_owner(cluster, wanted)
     if wanted.namespace:
@@ -176,16 +176,13 @@ async def resolve(cluster: Cluster, wanted: Subject, *, whole_name: bool = False
 
 
 def only_own_namespace(namespace: str, error: SourceError) -> Gap:
-    """The gap that only pods of the credentials' own namespace were read, since those of all were refused."""
+    """The gap that only pods of the credentials' own namespace were read, because those of all were refused."""
     hint = Text("error-gather.only-namespace-searched", namespace=namespace)
     return gap("pods of all namespaces", error.message, clauses([hint, error.hint]) if error.hint else hint)
 
 
 async def pods_named_in(cluster: Cluster, text: str) -> tuple[Subject, ...]:
-    """The cluster's pods that a text of people or alerts names in full; at most 20 of its words are looked up.
-
-    Raises SourceError when pods cannot be read.
-    """
+    """The pods that a text names in full, by at most 20 of its words. Raises SourceError if pods cannot be read."""
     pods: dict[tuple[str, str], Pod] = {}
     # Pods of controllers have a hyphen in their name, most others one or a digit; plain words of a sentence do not.
     words = dict.fromkeys(match for match in _NAMED.findall(text.lower()) if re.search(r"[-\d]", match[1]))
@@ -197,7 +194,7 @@ async def pods_named_in(cluster: Cluster, text: str) -> tuple[Subject, ...]:
 
 class KnownNames(NamedTuple):
     """Names in a cluster that a message may mention: pods and owners by namespace, nodes, namespaces, words of GPU
-    types. An owner is named as a command does: `ml/job/train`. Nodes are by what people call them: see `as_called`.
+    types. An owner is named as in a command: `ml/job/train`. Nodes are by what people call them: see `as_called`.
     """
 
     pods: Mapping[str, tuple[str, ...]]
@@ -213,7 +210,7 @@ _TYPE_WORD = re.compile(r"(?=[a-z]*\d)[a-z0-9]{2,}")
 
 
 def as_called(nodes: Iterable[str]) -> Mapping[str, str]:
-    """The nodes by their names and by what no other is called: without domain or zeros, and `#7` for `node 7`."""
+    """The nodes by name and by short names that are no other's: without domain or zeros, and `#7` for `node 7`."""
     names = {node: node for node in nodes}
     called = Counter[str]()
     others: dict[str, str] = {}
@@ -226,7 +223,7 @@ def as_called(nodes: Iterable[str]) -> Mapping[str, str]:
 
 
 async def gather_names(cluster: Cluster) -> KnownNames:
-    """The names of pods, owners, nodes, namespaces and GPU types in a cluster, as far as they can be read."""
+    """Reads the names of pods, owners, nodes, namespaces and GPU types in a cluster, as far as they can be read."""
     pods, nodes = await asyncio.gather(
         seen("pods", cluster.list(PODS, metadata_only=True)),
         seen("nodes", cluster.list(NODES, metadata_only=True)),
@@ -411,9 +408,8 @@ class EmptyNamespace(NamedTuple):
 
 
 async def gather_deserted(cluster: Cluster, namespace: str) -> EmptyNamespace | Gap | None:
-    """The namespace if it is empty; None where it has a pod or a quota, a gap where these could not be read.
-
-    Namespaces themselves are not read: that would take one more right.
+    """The namespace if it is empty; None if it has a pod or a quota, a gap if these could not be read. Namespaces
+    themselves are not read: that would take one more right.
     """
     there = await asyncio.gather(
         seen(f"pods of {namespace}", cluster.list(PODS, namespace, metadata_only=True)),

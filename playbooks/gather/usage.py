@@ -1,5 +1,4 @@
-"""What containers use of their GPUs: by Prometheus where the settings name one, else by each node's vGPUmonitor.
-
+"""Reads what containers use of their GPUs: from Prometheus if the settings name one, else from each node's vGPUmonitor.
 Only Prometheus knows a week. A figure that nobody serves is absent, not zero.
 """
 
@@ -29,19 +28,19 @@ _PLUGINS = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
 WINDOW_DAYS = 7
 WINDOW_HOURS = 24 * WINDOW_DAYS
 COVERED = 0.9
-"""The part of the window's hours at which a series has to have samples."""
+"""The least part of a time window's hours for which a Prometheus series has to have samples."""
 PROMETHEUS_WITHIN_S = 60.0
 """Seconds for all queries to Prometheus together."""
 LOW_USE, HIGH_USE = 0.3, 0.9
-"""The guide's bounds of a container's use as a part of its limit: use outside of them gets advice."""
+"""The debugging guide's bounds of a container's use as a part of its limit: use outside of them gets advice."""
 _MOST_MONITORS = 200
 _MOST_BYTES = 8 * 1024 * 1024
 _WITHIN_S, _ALL_WITHIN_S = 10.0, 20.0
 
 
 class Peak(NamedTuple):
-    """The most that a container used of a GPU within the window, in bytes. `of` names the container and GPU, without
-    figures. `hours` counts the window's hours with a sample; `query` shows it again.
+    """The most that a container used of a GPU within the window, in bytes; `query` shows it again. `of` names the
+    container and GPU, without figures; `hours` counts the window's hours with a sample.
     """
 
     of: ContainerUse
@@ -51,7 +50,7 @@ class Peak(NamedTuple):
 
 
 class UsageSeen(msgspec.Struct, frozen=True):
-    """The newest figures, and the peaks where a week could be asked for. `of_prometheus`: all are from Prometheus.
+    """The newest figures, and the peaks if a week could be asked for. `of_prometheus`: all are from Prometheus.
 
     `monitors` are the vGPUmonitor pods that gave figures, `unread` those whose answer could not be read; empty with
     Prometheus. `all_known`: the list of vGPUmonitors was read, so a node without one of them has none.
@@ -74,14 +73,14 @@ class MeasuredNodes(NamedTuple):
 
 
 async def gather_usage(sources: Sources, first: Collection[str] = ()) -> UsageSeen:
-    """The use of all GPUs. Never raises: what could not be read is a gap. Where Prometheus has no figure, the monitors
-    are asked, those of the nodes `first` before the others.
+    """Reads the use of all GPUs. Never raises: what could not be read is a gap. If Prometheus has no figure, the
+    vGPUmonitors are asked, those of the nodes `first` before the others.
     """
     return await or_measured(await ask_prometheus(sources), sources, first)
 
 
 async def ask_prometheus(sources: Sources) -> UsageSeen | Gap | None:
-    """The use of GPUs by Prometheus, or the gap; None where the settings name no Prometheus. Never raises."""
+    """The use of GPUs by Prometheus, or the gap; None if the settings name no Prometheus. Never raises."""
     if sources.prometheus is None:
         return None
     reader = UsageReader()
@@ -103,7 +102,7 @@ async def ask_prometheus(sources: Sources) -> UsageSeen | Gap | None:
 
 
 async def or_measured(asked: UsageSeen | Gap | None, sources: Sources, first: Collection[str]) -> UsageSeen:
-    """The figures of Prometheus where `asked` has them, else those of the vGPUmonitors. Never raises."""
+    """The figures of Prometheus if `asked` has them, else those of the vGPUmonitors. Never raises."""
     if isinstance(asked, UsageSeen):
         return asked
     told = (asked,) if asked else ()
@@ -117,7 +116,7 @@ async def or_measured(asked: UsageSeen | Gap | None, sources: Sources, first: Co
 
 
 async def in_time(reading: Awaitable[T], within_s: float, late: Text, hint: Prose = "") -> T | Gap:
-    """What Prometheus answers, or the gap where it fails or takes longer than `within_s` seconds."""
+    """The result of `reading`, which asks Prometheus; a gap if that fails or takes longer than `within_s` seconds."""
     try:
         async with asyncio.timeout(within_s):
             return await reading
@@ -146,7 +145,7 @@ async def _read(prometheus: Prometheus, at: datetime, reader: UsageReader) -> li
 
 
 def by_share(name: str) -> str:
-    """The query for one series for each container's share of a GPU, whichever vGPUmonitor pod reported it and when.
+    """The PromQL query for a series by container and share of a GPU, whichever vGPUmonitor pod reported it and when.
 
     Where the container's pod is `exported_pod`, `pod` is the monitor's and changes when that restarts: it is left out.
     The monitor's `namespace` and `container` do not change.
@@ -159,7 +158,7 @@ def by_share(name: str) -> str:
 
 
 async def scraped(ports: PodPorts, plugin_pods: Sequence[Pod], *, within_s: float = _ALL_WITHIN_S) -> UsageSeen:
-    """The figures of the vGPUmonitors in these pods, read within `within_s` seconds. Never raises."""
+    """Reads the figures of the vGPUmonitors in these pods within `within_s` seconds. Never raises."""
     asked, left = plugin_pods[:_MOST_MONITORS], plugin_pods[_MOST_MONITORS:]
     wanted = [
         (
@@ -198,11 +197,10 @@ _UUID = re.compile(r"[\w-]+")
 
 
 async def gather_usage_of(sources: Sources, find: Callable[[], Mapping[str, Collection[str]]]) -> UsageSeen:
-    """The use of the GPUs that `find` names, UUIDs by node, on the first MOST_MEASURED nodes. Never raises.
+    """Reads the use of the GPUs that `find` names, UUIDs by node, on the first MOST_MEASURED nodes. Never raises.
 
-    `find` may take its time, and is not called where nothing could be asked. Where Prometheus has no figure, the nodes'
-    vGPUmonitors are asked. Where none answers there may be none: that is no gap, since no answer needs these
-    figures.
+    `find` may take its time, and is not called if nothing could be asked. If Prometheus has no figure, the nodes'
+    vGPUmonitors are asked. If none answers there may be none: that is no gap, since no answer needs these figures.
     """
     if sources.prometheus is None and sources.ports is None:
         return UsageSeen(Usage())

@@ -1,4 +1,4 @@
-"""What decides whether the API server asks HAMi's webhook about a pod, and whether anybody answers."""
+"""Reads what decides whether the API server asks HAMi's webhook about a pod, and whether anybody answers."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -32,10 +32,10 @@ R = TypeVar("R", bound=Resource)
 WEBHOOK_NAME = "vgpu.hami.io"
 SERVICE_LABEL = "kubernetes.io/service-name"
 FAILED_CALL = f'failed calling webhook "{WEBHOOK_NAME}"'
-"""The API server's words where failurePolicy Fail refuses a pod because the webhook does not answer."""
+"""The API server's words if failurePolicy Fail refuses a pod because HAMi's webhook does not answer."""
 
 API_NAMESPACE, API_CONTAINER = "kube-system", "kube-apiserver"
-"""Where kubeadm runs the API server: in a static pod on each control plane node, named after the node."""
+"""The namespace and container where kubeadm runs the API server: a static pod for each control plane node."""
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 _MOST_API_SERVERS = 3
 _LOG_BYTES = 2 * 1024 * 1024
@@ -49,16 +49,17 @@ class Hook(NamedTuple):
 
 
 class FailedCall(NamedTuple):
-    """A line of an API server's log about a call of the webhook that failed, so that the pod passed or was refused."""
+    """A line of an API server's log about a failed call of HAMi's webhook: the pod passed, or was refused."""
 
     pod: str
     line: str
 
 
 class WebhookSeen(NamedTuple):
-    """The webhook and what stands behind it, or why it was not read. `handshakes`: TLS connections that ended before a
-    request, by the extender's log. `calls` are there only where API servers run as pods whose log may be read.
-    `namespaces` are those in question only.
+    """HAMi's webhook and the Service and pods behind it, or gaps for what was not read.
+
+    `handshakes`: TLS connections that ended before a request, by the extender's log. `calls` are there only if API
+    servers run as pods whose log may be read. `namespaces` are those in question only.
     """
 
     hooks: list[MutatingWebhookConfiguration] | Gap
@@ -75,7 +76,7 @@ class WebhookSeen(NamedTuple):
 
     @property
     def hook(self) -> Hook | None:
-        """HAMi's webhook, None when there is none or it could not be read."""
+        """HAMi's webhook; None if there is none or it could not be read."""
         configs = () if isinstance(self.hooks, Gap) else self.hooks
         return next(
             (Hook(config, hook) for config in configs for hook in config.webhooks or () if hook.name == WEBHOOK_NAME),
@@ -83,12 +84,12 @@ class WebhookSeen(NamedTuple):
         )
 
     def service(self, namespace: str, name: str) -> Service | None:
-        """The named Service, None when it does not exist or services could not be read."""
+        """The named Service; None if it does not exist or services could not be read."""
         services = () if isinstance(self.services, Gap) else self.services
         return next((service for service in services if (service.namespace, service.name) == (namespace, name)), None)
 
     def ready_targets(self, namespace: str, service: str) -> list[str] | None:
-        """The names of the Service's ready pods; None when the endpoint slices could not be read."""
+        """The names of the Service's ready pods; None if the endpoint slices could not be read."""
         if isinstance(self.slices, Gap):
             return None
         return [
@@ -100,7 +101,7 @@ class WebhookSeen(NamedTuple):
         ]
 
     def labels_of(self, namespace: str) -> dict[str, str] | None:
-        """The namespace's labels; None when they could not be read."""
+        """The namespace's labels; None if they could not be read."""
         found = () if isinstance(self.namespaces, Gap) else self.namespaces
         return next((candidate.metadata.labels or {} for candidate in found if candidate.name == namespace), None)
 
@@ -114,9 +115,8 @@ def went_past_hami(pod: Pod, install: Install, config: DeviceConfig) -> bool:
 async def gather_webhook(
     cluster: Cluster, install: Install, namespaces: Iterable[str] = (), log: ExtenderLines | None = None
 ) -> WebhookSeen:
-    """Reads the webhook, the Service and pods behind it, and the labels of these namespaces; never raises.
-
-    `log` has the extenders' lines, where those that hold HANDSHAKE were read already.
+    """Reads the webhook, the Service and pods behind it, and the labels of these namespaces; never raises. `log` has
+    the extenders' lines, if those that hold HANDSHAKE were read already.
     """
     wanted = sorted(set(namespaces))
     of_one = f"metadata.name={wanted[0]}" if len(wanted) == 1 else ""  # of several all: each has only its labels
@@ -138,7 +138,7 @@ async def gather_webhook(
 
 
 async def _failed_calls(cluster: Cluster, install: Install) -> tuple[FailedCall, ...]:
-    """What API servers log of it. A live cluster is only asked where the chart's rights cover these logs."""
+    """A live cluster is only asked where the chart's rights cover these logs."""
     if install.namespace != API_NAMESPACE and cluster.clocks is not None:
         return ()
     nodes = await seen("nodes", cluster.list(NODES, labels=_CONTROL_PLANE))

@@ -1,7 +1,5 @@
-"""Who holds GPUs and has launched no kernel on them for hours: `gpus --idle`.
-
-Figures are of each container. A GPU without figures is not taken as idle: HAMi-core gives them only after a process has
-touched the GPU.
+"""`gpus --idle`: who holds GPUs and has launched no kernel on them for hours. Figures are of each container. A GPU
+without figures is not taken as idle: HAMi-core gives them only after a process has touched the GPU.
 """
 
 from collections.abc import Sequence
@@ -32,9 +30,7 @@ _MOST_PROVEN = 10
 
 
 class HolderRow(msgspec.Struct, frozen=True):
-    """A row for a pod that holds GPUs, `uuids` with commas between. `idle` is the time since its last kernel, None
-    where that is not known.
-    """
+    """A row for a pod that holds GPUs: `uuids` are separated by commas, `idle` is the time since its last kernel."""
 
     pod: str
     node: str
@@ -54,8 +50,8 @@ HOLDERS = Sheet(
 
 
 class IdleScene(OfInstall, frozen=True, dict=True, eq=False):
-    """The pods that hold GPUs, and what was measured of them. `node`: the one that was asked about, which exists if
-    `is_there`; empty for all. Pods without a kernel for `idle_s` seconds are idle.
+    """The pods that hold GPUs, and what was measured of them. Pods without a kernel for `idle_s` seconds are idle.
+    `node`: the one that was asked about, which exists if `is_there`; empty for all.
     """
 
     node: str
@@ -89,7 +85,7 @@ class IdleScene(OfInstall, frozen=True, dict=True, eq=False):
 
 
 def read_for(words: Sequence[str]) -> float:
-    """The seconds that `for 2h` means; six hours where nothing was typed. Raises UsageError."""
+    """The seconds that `for 2h` means; six hours if nothing was typed. Raises UsageError."""
     if not words:
         return IDLE_S
     seconds = read_duration(words[1]) if len(words) == 2 and words[0] == "for" else None
@@ -99,7 +95,7 @@ def read_for(words: Sequence[str]) -> float:
 
 
 async def gather_idle(node: str, idle_s: float, sources: Sources) -> IdleScene:
-    """Reads who holds GPUs and what is measured of them. Raises SourceError when the pods cannot be read."""
+    """Reads who holds GPUs and what is measured of them. Raises SourceError if the pods cannot be read."""
     cluster = sources.cluster
     is_there = True
     if node:  # where that cannot be read, it is not what was asked

@@ -1,4 +1,4 @@
-"""What is allocated of every GPU, what is left, and what no pod can get. The totals are those of HAMi's own metrics."""
+"""`gpus`: what is allocated of every GPU, what is left, and what no pod can get. Totals equal HAMi's own metrics."""
 
 import asyncio
 from collections import Counter
@@ -52,8 +52,8 @@ _MOST_ROWS = 12
 class Request(NamedTuple):
     """Which GPUs: all, those of one node, or those whose type holds a text in any case (as HAMi matches types).
 
-    `idle_s`: not the GPUs, but the pods that launched no kernel on theirs for so many seconds. `all`: everything
-    instead of an overview, so also pods that work.
+    With `idle_s` it is about pods that launched no kernel on their GPUs for so many seconds. `all`: everything instead
+    of an overview, so also pods that work.
     """
 
     node: str
@@ -69,7 +69,7 @@ def request(
     idle: bool = False,  # noqa: FBT001, FBT002  # the same
     words: Sequence[str] = (),
 ) -> Request:
-    """The question as typed: about GPUs, or about who holds them without use. Raises UsageError."""
+    """Reads the typed question, about GPUs or about who holds them without use. Raises UsageError."""
     named = [*words[:1]] if words and words[0] != "for" else []
     since = words[len(named) :]
     node = read_node(node or "".join(named))
@@ -82,7 +82,7 @@ def request(
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, GpusScene | IdleScene]:
-    """Reads the install and the nodes' GPUs, or the idle holders. Raises SourceError when the nodes cannot be read."""
+    """Reads the install and the nodes' GPUs, or the idle holders. Raises SourceError if the nodes cannot be read."""
     cluster = sources.cluster
     if wanted.idle_s is not None:
         return Snapshot(wanted, cluster.name, cluster.now(), await gather_idle(wanted.node, wanted.idle_s, sources))
@@ -103,7 +103,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, GpusSce
 
 
 def diagnose(snapshot: Snapshot[Request, GpusScene | IdleScene]) -> Report:
-    """The report: totals and the largest free slice, then what is stranded or not registered; or the idle holders."""
+    """The report: totals and the largest free share, then what is stranded or not registered; or the idle holders."""
     scene = snapshot.scene
     seen = scene.seen if isinstance(scene, IdleScene) else scene.cluster.seen
     if (without := answer_without_hami("gpus", snapshot, seen)) is not None:
@@ -157,7 +157,6 @@ def _is_notable(row: GpuRow) -> bool:
 
 
 def _alike(rows: Iterable[GpuRow]) -> list[GpuRow]:
-    """Those of one node, type and state as one row."""
     groups: dict[tuple[str, str, str], list[GpuRow]] = {}
     for row in rows:
         groups.setdefault((row.node, row.type, row.state), []).append(row)
@@ -202,7 +201,6 @@ def _card_row(card: CardSeen, differs: tuple[int, int] | None) -> GpuRow:
 
 
 def _types(cards: Sequence[CardSeen]) -> list[TypeRow]:
-    """Per type the totals of what HAMi has registered, and the card with the most room."""
     by_type: dict[str, list[CardSeen]] = {}
     for card in cards:
         by_type.setdefault(card.card.type, []).append(card)

@@ -1,7 +1,4 @@
-"""What is wrong with HAMi's installation, in the order of what a reader should know first.
-
-`status` uses it, and through its report the digest, the watcher and the metrics.
-"""
+"""What is wrong with HAMi's installation, most important first: for `status`, the digest, the watcher and metrics."""
 
 from collections.abc import Iterator
 
@@ -106,9 +103,8 @@ STATUS: tuple[Stage[InstallScene], ...] = (
 
 
 def judge(scene: InstallScene) -> list[Finding]:
-    """The findings about the installation, at least one, the worst first; without a scheduler, what is in its place.
-
-    An open change leads all that is not critical: it may be why something is odd, and somebody has to know whose it is.
+    """The findings about the installation, at least one, the worst first; without a scheduler, what is in its place. An
+    open change leads all that is not critical: it may be why something is odd, and somebody has to know whose it is.
     """
     told = run(STATUS, scene)
     if told.ended:

@@ -1,6 +1,5 @@
-"""What is wrong with the nodes, of all or of one: `nodes`, the digest and the watcher use it.
-
-What keeps single nodes from handing out GPUs comes first, in the same words as in `why` and `status`.
+"""What is wrong with the nodes, all or one: `nodes`, the digest and the watcher use it. What keeps single nodes from
+handing out GPUs comes first, in the same words as in `why` and `status`.
 """
 
 from typing import NamedTuple
@@ -48,8 +47,8 @@ _TELLING = (
 
 
 class NodesJudgement(NamedTuple):
-    """The findings, the worst first; the number of nodes that have GPUs or should have some (`concerned`), the names of
-    the healthy ones among them, and those nodes' number of GPUs.
+    """The findings about nodes, the worst first. `concerned` is the number of nodes that have GPUs or should have some.
+    `well` are the names of the healthy ones among them, `cards` is the number of GPUs of those.
     """
 
     findings: list[Finding]
@@ -81,9 +80,8 @@ def judge(scene: NodesScene) -> NodesJudgement:
 
 
 def in_question(scene: NodesScene, most: int) -> list[str]:
-    """At most `most` nodes whose logs may tell more, one of each fault before a second one of any.
-
-    Where there are no more than `most`, or one node is asked about, healthy nodes too.
+    """At most `most` nodes whose logs may tell more, one of each fault before a second one of any. Healthy nodes too,
+    if there are no more than `most`, or if one node is asked about.
     """
     codes: dict[Code, None] = dict.fromkeys(code for stage in NODES for speaks in stage.rules for code in speaks.codes)
     telling = groups(scene, [code for code in codes if code.startswith(_TELLING)])

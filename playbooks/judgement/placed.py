@@ -1,6 +1,5 @@
-"""What is wrong with a pod that has its node, and why no pod has a name: the order of the guides' decision tree.
-
-The cause comes first: the node, why it was not placed by HAMi, the start, what happens inside, then what it led to.
+"""What is wrong with a pod that has its node, and why no pod has a name: the order of the guides' decision tree. The
+cause comes first: the node, why it was not placed by HAMi, the start, what happens inside, then what it led to.
 """
 
 from collections.abc import Iterator

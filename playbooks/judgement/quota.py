@@ -74,7 +74,7 @@ def keeps_out(scene: QuotaScene) -> Iterator[Finding]:
 
 
 def _raise(scene: PodScene) -> Iterator[NextAction]:
-    """To raise each limit that refuses the pod by what it lacks; of several quotas with one key none is the one."""
+    """Raises each limit that refuses the pod by what it lacks; of several quotas with one key none is the one."""
     own = [effect for effect in effects(scene) if effect.by == "HAMi"]
     for effect in own:
         if effect.verdict != "refused" or effect.used is None or effect.asked is None:

@@ -1,6 +1,5 @@
-"""What keeps a pending pod from its node: the decision tree of the debugging guide, and what a real cluster adds.
-
-`why` uses it for one pod, `pending`, `quota` and the watcher for all of them.
+"""What keeps a pending pod from its node: the decision tree of the debugging guide, and what a real cluster adds. `why`
+uses it for one pod, `pending`, `quota` and the watcher for all of them.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -34,10 +33,9 @@ from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.waiting_pod import PodScene
 
 _MOST_VERDICTS = 300_000
-"""The most verdicts, a request on a node each, for all requests that differ: three seconds' worth on one core of
-2026."""
+"""The most verdicts (one request on one node each) for all requests that differ: three seconds on one core of 2026."""
 _MOST_RUNS = 12_000
-"""The most filter runs, on nodes that differ in what decides the verdict: two seconds' worth on one core of 2026."""
+"""The most filter runs, on nodes that differ in what decides the verdict: two seconds on one core of 2026."""
 
 _NOT_OURS, _PAST_HAMI, _NOWHERE = "not HAMi's to place", "went past HAMi", "offered by no node"
 _CLAIMS_ALONE, _NOBODY_TRIED = "asks through claims alone", "asks for nothing, and nobody tried"
@@ -60,7 +58,6 @@ def unexplained(scene: PodScene) -> Iterator[Finding]:
 
 
 def _nodes_count(_: PodScene, told: FindingsSoFar) -> bool:
-    """Whether the nodes have a say in it."""
     return told.ended not in (_NOT_OURS, _PAST_HAMI, _NOWHERE, _CLAIMS_ALONE)
 
 
@@ -131,7 +128,7 @@ WAITING: tuple[Stage[PodScene], ...] = (
 
 
 class Judgement(NamedTuple):
-    """The findings about a pending pod, at least one, the cause first. `of_nodes`: the nodes have a say in it."""
+    """The findings about a pending pod, at least one, the cause first. `of_nodes`: they may depend on the nodes."""
 
     findings: list[Finding]
     of_nodes: bool
@@ -147,9 +144,9 @@ def judge(scene: PodScene) -> Judgement:
 class Judge:
     """Judges the pods of one cluster; pods that are alike and of which the schedulers said the same, only once.
 
-    No new request is judged after `most_verdicts` verdicts, a request on a node each, or `most_runs` runs of the filter
-    for them: nodes that are alike share one. Both are counted and not timed, so that the same cluster gives the same
-    answer.
+    No new request is judged after `most_verdicts` verdicts (one request on one node each), or `most_runs` runs of the
+    filter for them: nodes that are alike share one. Both are counted and not timed, so that the same cluster gives the
+    same answer.
     """
 
     def __init__(
@@ -185,7 +182,7 @@ class Judge:
 
     @property
     def gaps(self) -> list[Gap]:
-        """The gaps where the fit of the judged pods is not known."""
+        """The gaps for judged pods whose fit is not known."""
         return list(self._gaps)
 
 
@@ -208,7 +205,7 @@ class WaitingRow(NamedTuple):
 
 
 class JudgedPod(NamedTuple):
-    """A pod with the first finding about it; None where it was not judged, after the most verdicts or runs."""
+    """A pod with the first finding about it; None if it was not judged, after the most verdicts or runs."""
 
     pod: Pod
     cause: Finding | None

@@ -1,4 +1,4 @@
-"""Where the time goes between a pod's creation and its start."""
+"""`latency`: where the time goes between a pod's creation and its start."""
 
 from datetime import timedelta
 from typing import NamedTuple
@@ -30,7 +30,7 @@ class Request(NamedTuple):
 
 
 def request(since: str = "1h", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
-    """The question as typed. Raises UsageError for a time that cannot be read, such as `1x`."""
+    """Reads the typed question. Raises UsageError for a time that cannot be read, such as `1x`."""
     return Request(read_since(since), since.strip(), all)
 
 
@@ -130,7 +130,6 @@ COUNTS = Sheet("objects", CountRow, brief="objects number")
 
 
 def _pod_rows(stages: list[LatencyStage]) -> list[PodRow]:
-    """The pods that run, the slowest first."""
     *parts, whole = stages
     slowest: dict[tuple[str, str], tuple[float, str]] = {}
     for stage in parts:

@@ -33,16 +33,14 @@ from playbooks.rules.waiting.binding import late_binds
 from playbooks.scenes.cluster import OfInstall
 
 BY_KUBELET = ("bound", "allocated")
-"""The moments after which a pod's start is the node's work, until the next moment."""
+"""The steps after which a pod's start is the node's work, until the next step."""
 _SHOWN = 3
 _PULLS = ("Pulling", "Pulled", "Failed", "BackOff", "FailedMount", "FailedCreatePodSandBox")
 
 
 class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
-    """The new pods with their moments, and the schedulers' logs.
-
-    `since`: how far back, as typed. `events` are of the pod that was slowest to start, where it was slow on its
-    node.
+    """The new pods with the times of their scheduling steps, and the schedulers' logs; `since` is how far back, as
+    typed. `events` are those of the pod that was slowest to start, if it was slow on its node.
     """
 
     latency: LatencySeen
@@ -56,7 +54,7 @@ class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def top(self) -> LatencyStage | None:
-        """The stage with the greatest median, of those that some pod shows; None without any."""
+        """The stage with the greatest median, of those that some pod shows; None if there is none."""
         parts = [stage for stage in self.stages[:-1] if stage.n]
         return max(parts, key=lambda stage: stage.median_s or 0.0, default=None)
 
@@ -88,7 +86,7 @@ class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
 
 @rule("binding-failed")
 def bind_timeouts(scene: LatencyScene) -> Iterator[Finding]:
-    """The finding that many new pods are pending since their bind took longer than kube-scheduler waits."""
+    """The finding that many new pods are pending because their bind took longer than kube-scheduler waits."""
     return late_binds(scene.latency.pending, scene.install)
 
 
@@ -265,7 +263,7 @@ _SHOWN_BY: Mapping[str, tuple[Moment, ...]] = {KUBE_SCHEDULER_CONTAINER: MOMENTS
 
 
 def unseen_moments(seen: LatencySeen) -> Iterator[Gap]:
-    """A gap for each container whose logs do not show a moment of any pod, unless a gap of the log says why."""
+    """A gap for each container whose logs show a scheduling step of no pod, unless a gap of the log says why."""
     for container in _SHOWN_BY:
         missing = _missing(container, seen)
         if missing and (why := _why(container, missing, seen)):
@@ -273,7 +271,7 @@ def unseen_moments(seen: LatencySeen) -> Iterator[Gap]:
 
 
 def _show_attempts(seen: LatencySeen) -> tuple[NextAction, ...]:
-    """To let kube-scheduler log its attempts for a while, where its level is why it shows none."""
+    """Lets kube-scheduler log its attempts for a while, where its level is why it shows none."""
     if not _missing(KUBE_SCHEDULER_CONTAINER, seen) or _quiet_level(seen) is None:
         return ()
     command = f"verbosity {_ATTEMPTS_FROM} for 10m --container {KUBE_SCHEDULER_CONTAINER}"
@@ -310,7 +308,6 @@ _ANNOTATIONS: dict[Moment, str] = {"chosen": "hami.io/vgpu-time", "bind_started"
 
 
 def _of_said(said: PodLogLine) -> Evidence:
-    """A line of a scheduler's log."""
     log, values = said.log, said.line.values
     about = values.get("pod") or values.get("podName") or values.get("object", "schedule")
     options = ["--previous"] if log.previous else []

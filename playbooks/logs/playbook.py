@@ -1,4 +1,4 @@
-"""What HAMi's scheduler logged about one pod: its filter runs over all replicas, node by node and GPU by GPU.
+"""`logs`: what HAMi's scheduler logged about one pod, its filter runs over all replicas, node by node and GPU by GPU.
 
 The lines of many pods interleave in a log, and every replica has two logs: kube-scheduler's and the extender's. The pod
 may be gone: its name is enough.
@@ -45,9 +45,7 @@ _ABOUT_CARDS = re.compile("|".join(f'"{re.escape(text)}"' for text in sorted({*C
 
 
 class Request(NamedTuple):
-    """What is asked: the pod whose lines are shown (None: all pods that HAMi refused), and how far back; `words` is the
-    time as typed.
-    """
+    """The pod whose lines are shown (None: all pods that HAMi refused), and how far back; `words` is that as typed."""
 
     subject: Subject | None
     since: timedelta
@@ -55,14 +53,14 @@ class Request(NamedTuple):
 
 
 def request(pod: str = "", namespace: str = "", since: str = "1h", failed: bool = False) -> Request:  # noqa: FBT001, FBT002  # the option's name
-    """The question as typed. Raises UsageError for a time that cannot be read, or for a pod with --failed."""
+    """Reads the typed question. Raises UsageError for a time that cannot be read, or for a pod with --failed."""
     if failed and pod:
         raise UsageError(Text("error-command.failed-and-pod"), example=f"logs {pod}")
     return Request(parse_subject(pod, namespace) if pod else None, read_since(since), since.strip())
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, LogsScene | RefusalsScene]:
-    """Finds HAMi and the pod, then reads the logs; the nodes only where a line names a GPU. Raises Unusable."""
+    """Finds HAMi and the pod, then reads the logs; the nodes only if a line names a GPU. Raises Unusable."""
     cluster, about = sources.cluster, wanted.subject
     if about is None:
         refusals = await gather_refusals(sources, wanted.since, wanted.words)
@@ -196,7 +194,7 @@ class LineRow(NamedTuple):
 
 
 class LogRow(NamedTuple):
-    """A row for a log; its `lines` are None where it could not be read."""
+    """A row for a log; its `lines` are None if it could not be read."""
 
     log: str
     verbosity: int
@@ -227,7 +225,6 @@ class _Alike(NamedTuple):
 
     @property
     def shown(self) -> tuple[str, str]:
-        """Their numbers, and when they began."""
         last = _clock(self.at)
         if self.first == self.last:
             return str(self.last), last
@@ -298,7 +295,6 @@ def _container(cycle: Cycle, pod: Pod | None) -> str:
 
 
 def _line_rows(logged: Logged) -> tuple[list[LineRow], int]:
-    """The lines of all logs by their times, the newest first, and how many are left out."""
     lines: list[tuple[LogLine, str]] = []
     for log in logged.logs:
         found = (*log.lines, *(() if logged.others else log.bare))

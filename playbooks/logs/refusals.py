@@ -1,6 +1,5 @@
-"""The pods that HAMi's scheduler refused lately, without a pod's name: by reason, pods and nodes.
-
-It is what a guide's `grep FilteringFailed` looks for: the newest run of each pod in the extenders' logs.
+"""The pods that HAMi's scheduler refused lately, without a pod's name: by reason, pods and nodes. It is what a guide's
+`grep FilteringFailed` looks for: the newest run of each pod in the extenders' logs.
 """
 
 from collections import Counter, defaultdict
@@ -36,7 +35,7 @@ _MOST = 10
 
 
 class RefusalRow(NamedTuple):
-    """A row for a reason, with the pods and nodes that it was given for and the newest time."""
+    """A row for a reason why HAMi refused pods, with these pods, the nodes and the newest time."""
 
     reason: Prose
     pods: int
@@ -114,7 +113,7 @@ class RefusalsScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def verdict(self) -> Text | None:
-        """How many pods were refused, and most of them why; None where none was."""
+        """How many pods were refused, and why most of them; None if none was."""
         if not self.by_reason:
             return None
         (reason, pods, _), *_others = self.by_reason
@@ -123,7 +122,7 @@ class RefusalsScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """What could not be read."""
+        """The gaps about HAMi and its scheduler's logs."""
         return (*self.seen.gaps, *self.log.gaps)
 
 
@@ -137,7 +136,7 @@ def _refused(pod: str, cycles: list[Cycle], scheduler: Pod) -> RefusedPod | None
 
 
 async def gather_refusals(sources: Sources, since: timedelta, words: str) -> RefusalsScene:
-    """Reads the extenders' logs. Raises SourceError where HAMi's scheduler could not be read at all."""
+    """Reads the extenders' logs. Raises SourceError if HAMi's scheduler could not be read at all."""
     install = await gather_install(sources)
     if install_unread(install):
         raise nothing_read(install.gaps[0])
@@ -181,7 +180,7 @@ def _sorted(names: Iterable[list[str]]) -> list[str]:
 
 
 def refusal_tables(scene: RefusalsScene) -> tuple[Table, ...]:
-    """The table of reasons, then that of pods, the newest first; none where no pod was refused."""
+    """The table of reasons, then that of pods, the newest first; none if no pod was refused."""
     rows = [
         RefusalRow(_shown(reason), len(some), FirstNames(tuple(nodes)), some[0].cycle.at, some[0].pod)
         for reason, some, nodes in scene.by_reason

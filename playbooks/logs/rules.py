@@ -29,8 +29,9 @@ from playbooks.scenes.cluster import OfInstall
 from playbooks.scenes.waiting_pod import PodScene
 
 NODE_VERDICTS, CARD_FIGURES = 4, 5
-"""The verbosities from which HAMi logs its verdict on each node, and each GPU's figures [pkg/scheduler/score.go,
-pkg/device/nvidia/device.go at v2.6 to v2.10]."""
+"""The log levels (`-v`) from which HAMi logs its verdict on each node, and each GPU's figures [pkg/scheduler/score.go,
+pkg/device/nvidia/device.go at v2.6 to v2.10].
+"""
 _MAX_CODES = 4
 UNSAID = "?"
 SLACK = timedelta(minutes=1)
@@ -41,7 +42,7 @@ _IN_SECONDS = 120
 
 
 class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
-    """The schedulers' logs of a pod, and what is known of the pod. `nodes` is empty where no line is about a GPU.
+    """The schedulers' logs of a pod, and what is known of the pod. `nodes` is empty if no line is about a GPU.
 
     `since` is how far back, `words` the same as typed; `as_of` the moment to count back from. `waiting` is the scene
     that `why` judges a pending pod by.
@@ -61,12 +62,12 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def pod(self) -> Pod | None:
-        """The pod, None where none was found."""
+        """The pod; None if none was found."""
         return self.subject.pod if isinstance(self.subject, FoundPod) else None
 
     @cached_property
     def about(self) -> LogSubject:
-        """Whose lines to read. Without a namespace, a pod that is gone is the one with the newest line."""
+        """The pod whose lines to read; if it is gone, and no namespace was typed, that of the newest line."""
         pod, wanted = self.pod, self.wanted
         name, namespace = (pod.name, pod.namespace) if pod else (wanted.name, wanted.namespace)
         if not namespace:
@@ -80,7 +81,7 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def called(self) -> Prose:
-        """The pod as claims name it, with the remark that it is gone where only the logs tell of it."""
+        """The pod as claims name it, with the remark that it is gone if only the logs tell of it."""
         gone = isinstance(self.subject, AbsentPod) and bool(self.logged.lines)
         return Text("logs.gone", pod=self._name) if gone else self._name
 
@@ -97,14 +98,14 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def severity(self) -> Severity:
-        """The severity of a finding about a failed run: a warning where the pod is pending, else information."""
+        """The severity of a finding about a failed run: a warning if the pod is pending, else information."""
         pod = self.pod
         waits = isinstance(self.subject, Gap) or bool(pod and pod.status.phase == "Pending" and not pod.spec.node_name)
         return "warning" if waits else "info"
 
     @cached_property
     def confidence(self) -> Confidence:
-        """How sure a finding is: `suspected` where an extender's log that was not read whole may hold a newer run."""
+        """How sure a finding is: `suspected` if an extender's log that was not read whole may hold a newer run."""
         extenders = [log.read for log in self.logs if log.container == EXTENDER_CONTAINER]
         unread = self.seen.gaps or any(isinstance(log, Gap) or log.ends_early for log in extenders)
         return "suspected" if unread or len(self.install.pods) > MAX_SCHEDULERS else "confirmed"
@@ -128,13 +129,13 @@ def covered(first: Sequence[str], as_of: datetime, since: timedelta, taken_at: d
 
 @rule("scheduler-panic")
 def panicked(scene: LogsScene) -> list[Finding]:
-    """The finding that the newest run has no result, and that HAMi's scheduler panicked as it began."""
+    """The finding that the pod's newest filter run has no result, and that HAMi's scheduler panicked as it began."""
     return panicked_in(scene.logged.runs, scene.panics, scene.steps)
 
 
 @rule("placed", "no-device-request", "node-lock-malformed", "binding-failed", "blocked-after-filter", *_OF_HAMI)
 def newest_run(scene: LogsScene) -> list[Finding]:
-    """The finding of what the newest run says of the nodes, its main reason first; none without a run."""
+    """The finding of what the pod's newest filter run says of the nodes, its main reason first; none without a run."""
     if not scene.logged.runs:
         return []
     run = scene.logged.runs[-1]
@@ -301,7 +302,7 @@ def _why_not(scene: LogsScene) -> Text:
 
 @rule("log-verbosity")
 def verbosity(scene: LogsScene) -> list[Finding]:
-    """The finding of the -v with which the logs were written, and what HAMi would add at a higher one."""
+    """The finding of the log level (`-v`) with which the logs were written, and what HAMi would add at a higher one."""
     read = [log for log in scene.logs if not log.previous]
     if not read:
         return []
@@ -326,7 +327,6 @@ def _flag(log: LogOf) -> Evidence:
 
 
 def _line(scene: LogsScene, log: LogOf, line: LogLine) -> Evidence:
-    """A line of the log."""
     days = scene.words.removesuffix("d")
     since = f"--since={int(days) * 24}h" if days != scene.words else f"--since={scene.words}"  # kubectl knows no days
     options = ["--previous", since] if log.previous else [since]

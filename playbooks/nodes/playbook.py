@@ -1,4 +1,4 @@
-"""Are the nodes as HAMi needs them: registered, answering, unlocked, with healthy cards that kubelet offers too?"""
+"""`nodes`: are the nodes as HAMi needs them: registered, answering, unlocked, all GPUs healthy and offered?"""
 
 import asyncio
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ class Request(NamedTuple):
 
 
 def request(node: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
-    """The question as typed."""
+    """Reads the typed question."""
     return Request(read_node(node), all)
 
 
@@ -152,7 +152,6 @@ def _registered(node: NodeScene) -> Evidence:
 
 
 def _nothing_there(scene: NodesScene) -> Finding:
-    """No such node, a node without cards, or no cards at all."""
     if not scene.wanted:
         return finding("not-found", Text("gpus.no-cards"), "confirmed", (), (), severity="warning")
     if scene.wanted in scene.names:

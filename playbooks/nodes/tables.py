@@ -87,7 +87,7 @@ PROBLEMS = Sheet(
     brief="node problems kubernetes handshake plugin healthy cordoned lock slots",
     listed=True,
 )
-"""The columns about problems, the most telling first: a message shows few."""
+"""The columns of `nodes` that tell problems, the most telling first: a message shows few."""
 ABOUT = Sheet("node", AboutRow)
 CARDS = Sheet("cards", NodeCardRow, names="number=index")
 
@@ -228,7 +228,6 @@ def _kubernetes(seen: NodeScene) -> tuple[str, ...]:
 
 
 def _slots(node: NodeScene) -> str:
-    """What is registered, and what kubelet offers where that is another number."""
     if not node.expects_gpus:
         return ""
     registered = node.slots[0]
@@ -250,7 +249,6 @@ def _of_plugin(plugin: Plugin) -> str:
 
 
 def _each(values: Iterable[object]) -> str:
-    """The different values, each once, numbers by their size."""
     different = set(values)
     numbers = sorted(value for value in different if isinstance(value, int))
     return ", ".join(map(str, [*numbers, *sorted(str(value) for value in different if not isinstance(value, int))]))

@@ -1,4 +1,4 @@
-"""What a playbook of your own may read from: the cluster, and HAMi's model. It has no way to change anything."""
+"""What a team's own playbook may read from: the cluster, and HAMi's model. It has no way to change anything."""
 
 import asyncio
 import re
@@ -23,9 +23,9 @@ from playbooks.playbook import Sources
 class DeviceRequest(msgspec.Struct, frozen=True):
     """What one container asks HAMi for. Memory and cores are per device.
 
-    `vendor`: HAMi's word for the device, such as `NVIDIA`. `memory_mib` is None where the container asks for a share of
-    the memory, `memory_percent`, and `memory_percent` is None where it asks for an amount. `resources`: the names in
-    this cluster of the device's resources for count, memory, share and cores, as far as it has them.
+    `vendor`: HAMi's word for the device, such as `NVIDIA`. `memory_mib` is None if the container asks for a share of
+    the memory, `memory_percent`, and `memory_percent` is None if it asks for an amount. `resources`: the names in this
+    cluster of the device's resources for count, memory, share and cores, as far as it has them.
     """
 
     container: str
@@ -53,7 +53,7 @@ class Hami:
         self._config = seen.config
         self._version = known or NEWEST_READ
         self.version = str(known or "")
-        """Such as `2.10.0`; empty where nothing tells it. Then requests are read as by the newest version."""
+        """HAMi's version, such as `2.10.0`; empty if not known. Then requests are read as by the newest version."""
         self.gaps: tuple[Gap, ...] = seen.gaps
         """What of HAMi's configuration could not be read, and what is assumed in its place."""
 
@@ -75,7 +75,7 @@ class Hami:
 
 
 def quote_of_request(pod: Pod, request: DeviceRequest) -> Evidence:
-    """The evidence of how many devices the container asks for; of another amount where it names no number."""
+    """Quotes how many devices the container asks for, or another amount if it names no number."""
     kind, containers = (
         ("initContainers", pod.spec.init_containers or ()) if request.is_init else ("containers", pod.spec.containers)
     )
@@ -99,7 +99,7 @@ class OwnCluster:
     __slots__ = ("_loop", "_sources")
 
     def __init__(self, sources: Sources, loop: asyncio.AbstractEventLoop) -> None:
-        """`loop`: where the sources are read, from whatever loop the methods are awaited in."""
+        """Reads the sources in `loop`, from whatever loop the methods are awaited in."""
         self._sources = sources
         self._loop = loop
 
@@ -115,17 +115,15 @@ class OwnCluster:
     async def list(
         self, kind: Kind[R], namespace: str = "", *, labels: str = "", fields: str = "", most: int = 0
     ) -> "list[R]":
-        """All objects of a kind, in one namespace or in all, that match Kubernetes label and field selectors.
-
-        `most` limits how many are read; 0 for all of them.
+        """All objects of a kind, in one namespace or in all, that match Kubernetes label and field selectors. `most`
+        limits how many are read; 0 for all of them.
         """
         cluster = self._sources.cluster
         return await self._read(cluster.list(kind, namespace, labels=labels, fields=fields, most=most))
 
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
-        """One object by its name. Raises `NotFound` where there is none.
-
-        The bot's role may `get` only pods; an object of another kind is read by a list of that name.
+        """One object by its name. Raises `NotFound` if there is none. The bot's role may `get` only pods; an object of
+        another kind is read by a list of that name.
         """
         if kind.type is Pod:
             return await self._read(self._sources.cluster.get(kind, name, namespace))

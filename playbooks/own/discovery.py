@@ -1,4 +1,4 @@
-"""Finds the playbooks of your own: Python files in the folder of the settings, and installed packages.
+"""Finds a team's own playbooks: Python files in the folder of the settings, and installed packages.
 
 A file's name is its verb, and so is an entry point's in the group `hami_bot.playbooks`. Nothing is imported before its
 verb is asked, and one that does not work takes nothing else with it.
@@ -36,7 +36,7 @@ _VERB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 class OwnSource(NamedTuple):
-    """A playbook that was found. `place` is for people: the file, or the package."""
+    """A team's own playbook that was found. `place` is for people: the file, or the package."""
 
     verb: str
     place: str
@@ -45,7 +45,7 @@ class OwnSource(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """A playbook that cannot be asked: why, and what to do."""
+    """A team's own playbook that cannot be asked: why, and what to do."""
 
     why: Text
     fix: Text
@@ -53,7 +53,7 @@ class LeftOut(NamedTuple):
 
 
 class Own(NamedTuple):
-    """All playbooks that were found, by their verbs, and those that are left out."""
+    """A team's own playbooks that were found, by their verbs, and those that are left out."""
 
     sources: Mapping[str, OwnSource]
     left_out: tuple[LeftOut, ...]
@@ -63,7 +63,7 @@ _folder: Callable[[], Path | None] = lambda: None  # noqa: E731  # until `use` n
 
 
 def use(folder: Callable[[], Path | None]) -> None:
-    """Sets the folder whose playbooks can be asked. It is called when the first verb is not one of the bot's own."""
+    """Sets the folder of a team's own playbooks; `folder` is called at the first verb that is not the bot's own."""
     global _folder  # noqa: PLW0603  # a process has one set of verbs, as it has one set of ours
     _folder = folder
     own.cache_clear()
@@ -74,7 +74,7 @@ def use(folder: Callable[[], Path | None]) -> None:
 
 @cache
 def own() -> Own:
-    """The playbooks in the folder and in installed packages, looked for only once."""
+    """A team's own playbooks, in the folder and in installed packages; looked for only once."""
     folder = _folder()
     sources, left_out = dict[str, OwnSource](), list[LeftOut]()
     if folder is not None and not folder.is_dir():
@@ -120,10 +120,7 @@ _imports: dict[tuple[str, int], Future[Any]] = {}
 
 
 def playbook(verb: str) -> Playbook:
-    """The playbook of a verb that `own` found, imported again when its file has changed.
-
-    Raises OwnPlaybookError if it cannot be imported or is none.
-    """
+    """The playbook of a verb of `own`, imported again if its file changed. Raises OwnPlaybookError if that fails."""
     try:
         changed_at = Path(own().sources[verb].file).stat().st_mtime_ns
     except OSError:
@@ -161,7 +158,6 @@ def _read(verb: str, changed_at: int) -> Playbook | OwnPlaybookError:
 
 def writable_by_all() -> list[str]:
     """The paths of the folder and its files that every user of the machine may change; none on a read-only file system.
-
     A mounted ConfigMap is read-only, though its folder has the mode 0777.
     """
     folder = _folder()
@@ -172,7 +168,7 @@ def writable_by_all() -> list[str]:
 
 
 def import_all() -> list[tuple[OwnSource, OwnPlaybookError | None]]:
-    """Imports every playbook that was found; the error of each, None where it works."""
+    """Imports every playbook that was found; gives the error of each, None if it works."""
     return [(source, _error(source.verb)) for source in own().sources.values()]
 
 

@@ -1,7 +1,4 @@
-"""What a playbook of your own consists of. An error in one is told with the playbook's name, and stops nothing else.
-
-`playbooks.api` promises `Answer` and `Playbook`.
-"""
+"""What a team's own playbook consists of (`playbooks.api` promises it). An error in one stops nothing else."""
 
 import logging
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
@@ -39,8 +36,8 @@ class Answer(NamedTuple):
 
 
 class OwnPlaybook(NamedTuple, Generic[S]):
-    """A playbook of your own: how it is asked, what it reads, what follows. Its verb is the file's or entry point's
-    name.
+    """A playbook of your own: how it is asked, what it reads, what follows. The name of its file or entry point is its
+    verb.
 
     `summary`: one line of help. `parameters` of the verb, as click has them; their values are `gather`'s keywords.
     `gather` is the only part that waits: it reads the cluster, and raises UsageError for a wrong word. `diagnose` makes
@@ -57,7 +54,7 @@ class OwnPlaybook(NamedTuple, Generic[S]):
 
 
 def check(made: object) -> "OwnPlaybook[Any]":
-    """The playbook, if it is one. Raises WrongPlaybookError for what would break where it is listed or asked."""
+    """The playbook, if it is one. Raises WrongPlaybookError for what would break when it is listed or asked."""
     if not isinstance(made, OwnPlaybook):
         raise WrongPlaybookError(f"PLAYBOOK is of the type {type(made).__name__}, not playbooks.api.Playbook")
     own = cast("OwnPlaybook[Any]", made)
@@ -93,7 +90,7 @@ _WRONG = Text("error-own.bot-is-well-docs")
 
 
 class OwnPlaybookError(BotError):
-    """An error in a playbook of your own. Its message names the verb, the error and the line."""
+    """An error in a team's own playbook. Its message names the verb, the error and the line."""
 
 
 class WrongPlaybookError(ValueError):
@@ -102,7 +99,7 @@ class WrongPlaybookError(ValueError):
 
 @contextmanager
 def told_by_name(verb: str, file: str) -> Generator[None]:
-    """A context in which any exception becomes an OwnPlaybookError that names the file's line; a BotError passes."""
+    """Turns any exception of the block into an OwnPlaybookError that names the file's line; a BotError passes."""
     try:
         yield
     except BotError:

@@ -1,4 +1,4 @@
-"""Runs a playbook of your own in threads beside the bot's event loop, so that one that never ends holds up nothing."""
+"""Runs a team's own playbook in threads beside the bot's event loop, so that one that never ends holds up nothing."""
 
 import asyncio
 import contextvars
@@ -32,7 +32,7 @@ class _Read(NamedTuple):
 
 
 def adapted(verb: str, own: "interface.OwnPlaybook[Any]", file: str) -> Playbook:
-    """A playbook of your own as a `Playbook` of the bot."""
+    """A team's own playbook as a `Playbook` of the bot."""
 
     async def awaited(cluster: OwnCluster, values: dict[str, Any]) -> Any:
         return await own.gather(cluster, **values)
@@ -97,7 +97,6 @@ def _report(verb: str, read: _Read, answer: Any) -> Report:
 
 
 def _masked(payload: Any) -> Any:
-    """The same with credentials masked in every text."""
     match payload:
         case str():
             return masked(payload)
@@ -131,7 +130,7 @@ class TookTooLongError(RuntimeError):
 
 
 def done_within(done: "Future[T]", within_s: float) -> T:
-    """The result of a step that was begun aside. Raises TookTooLongError after `within_s`; the step goes on."""
+    """The result of a step of `begun_aside`. Raises TookTooLongError after `within_s` seconds; the step goes on."""
     try:
         return done.result(within_s)
     except TimeoutError as error:

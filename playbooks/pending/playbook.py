@@ -1,4 +1,4 @@
-"""Which pods wait for HAMi's GPUs, and for what: each is judged as in `why`, and shown with those of the same cause."""
+"""`pending`: which pods wait for HAMi's GPUs, and for what; each is judged as in `why`, and shown by cause."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,13 +56,6 @@ _HELD_BY: Mapping[PendingClass, str] = {
     "retry": "pending.held-retry",
     "unknown": "pending.held-unknown",
 }
-_WHO_DOES: Mapping[PendingClass, str] = {
-    "platform_fault": "pending.do-platform",
-    "misconfigured": "pending.do-owner",
-    "capacity": "pending.do-capacity",
-    "retry": "pending.do",
-    "unknown": "pending.do",
-}
 _MAX_GROUPS = 10
 _PROVEN = 3
 _GRACE = timedelta(seconds=30)
@@ -83,10 +76,7 @@ class Request(NamedTuple):
 
 
 class PendingScene(NamedTuple):
-    """The pending pods, and the cluster in which they are; None where there is none.
-
-    `deserted`: the namespace has no pod and no quota at all.
-    """
+    """The pending pods and their cluster (None without any). `deserted`: the namespace has no pod and no quota."""
 
     install: InstallSeen
     waiting: Waiting
@@ -101,12 +91,12 @@ def request(
     named: str = "",
     mine: bool = False,  # noqa: FBT001, FBT002  # the same
 ) -> Request:
-    """The question as typed; a namespace may also be written as `ns/ml` or `ml/`."""
+    """Reads the typed question; a namespace may also be written as `ns/ml` or `ml/`."""
     return Request(read_namespace(namespace or named), all, mine)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, PendingScene]:
-    """Reads the pending pods, and the cluster only where some are. Raises SourceError when no pods can be read."""
+    """Reads the pending pods, and the cluster only if some are. Raises SourceError if no pods can be read."""
     cluster = sources.cluster
     namespace = wanted.namespace or (cluster.namespace if wanted.mine and not wanted.whose else "")
     install, waiting = await gather_waiting(sources, namespace)
@@ -223,7 +213,8 @@ def _held(group: WaitingGroup, alike: Sequence[WaitingGroup], now: datetime) -> 
     text = Text(key, count=len(group.pods), oldest=group.oldest, cause=cause.text)
     pods = [f"{pod.namespace}/{pod.name}" for some in alike for pod in some.pods]
     fix = unstopped(words_of(cause.code, "fix").about(cause.noun))
-    label = Text(_WHO_DOES[CODES[cause.code].pending_class], fix=fix, pods=prose.names(pods))
+    who = Text(_WHO_ACTS[CODES[cause.code].pending_class])
+    label = Text("pending.do", who=who, fix=fix, pods=prose.names(pods))
     label = Text("pending.why", pod=group.oldest) if _fix(cause.code) == cause.code else label
     look, severity = step(label, prose.command("why", group.oldest)), _severity(group, now)
     nodes, proofs = cause.scope.nodes, cause.evidence
@@ -260,7 +251,6 @@ def _cause_row(code: Code, groups: Sequence[WaitingGroup]) -> CauseRow:
 def _pod_rows(
     judged: Sequence[JudgedPod], groups: Sequence[WaitingGroup], snapshot: Snapshot[Request, PendingScene]
 ) -> Iterator[PendingRow]:
-    """Every pod, in the order of the causes; those that were not judged last."""
     known = (pair for group in groups for pair in zip(group.pods, group.causes, strict=True))
     for pod, cause in [*known, *(each for each in judged if each.cause is None)]:
         row = waiting_row(pod, snapshot.scene.install.config, snapshot.taken_at)

@@ -1,4 +1,4 @@
-"""The rows of `pending`."""
+"""The rows of the tables of `pending`, the question about pods that wait for GPUs."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -10,9 +10,8 @@ from bot.texts import Text
 
 
 class CauseRow(msgspec.Struct, frozen=True):
-    """A row for the pods pending for one cause, with the oldest of them (`ns/name`) and the nodes concerned.
-
-    `acts` and `meaning` say in words who has to act and what the cause is.
+    """A row for the pods pending for one cause, with the oldest of them (`ns/name`) and the nodes concerned. `acts` and
+    `meaning` say in words who has to act and what the cause is.
     """
 
     cause: str
@@ -35,7 +34,6 @@ class OthersRow(NamedTuple):
 
 class PendingRow(msgspec.Struct, frozen=True):
     """A row for a pending pod: a `WaitingRow` (`playbooks.judgement.waiting`) with its cause and the number of nodes.
-
     `cause` and `nodes` are None for a pod that was not judged.
     """
 

@@ -29,7 +29,7 @@ class TriedPort(NamedTuple):
 
 
 class FetchedProfile(NamedTuple):
-    """The profile as fetched. `version`: its program's, by the image, empty if unknown; `leads`: the pod is leader."""
+    """A profile as fetched. `version`: its program's, by the image, empty if unknown; `leads`: the pod is leader."""
 
     wanted: PodGet
     content: bytes
@@ -42,13 +42,13 @@ class FetchedProfile(NamedTuple):
 
 
 class Off(NamedTuple):
-    """The outcome that no port serves profiles. `tried` is empty where this version of HAMi has none."""
+    """The outcome that no port serves profiles. `tried` is empty if this version of HAMi has none."""
 
     tried: tuple[TriedPort, ...]
 
 
 class ProfileScene(NamedTuple):
-    """What came of the request for a profile. `install` is None where a target was named."""
+    """What came of the request for a profile. `install` is None if a target was named."""
 
     install: Install | None
     outcome: FetchedProfile | Off
@@ -135,7 +135,6 @@ async def _first_served(
 
 
 async def _version_at(cluster: Cluster, place: PodPort) -> str:
-    """The tag of the image that runs there; empty where the pod cannot be read, or has several containers."""
     try:
         pod = await cluster.get(PODS, place.pod, place.namespace)
     except NotFound:
@@ -171,7 +170,7 @@ class AlreadyProfiling(SourceError):  # noqa: N818  # what the person is told
 
 
 def content_of(wanted: PodGet, answer: PodAnswer) -> bytes | NotServed:
-    """The profile's bytes, or that none is served. Raises SourceError with what came instead and what to do."""
+    """The profile's bytes from a server's answer, or that it serves none. Raises SourceError for any other answer."""
     if answer.cut:
         text = Text("error-profile.answer-is-longer", wanted=wanted, limit=f"{wanted.limit_bytes / 2**20:.0f}")
         raise SourceError(text, hint=Text("error-profile.ask-for-shorter-time-raise"))

@@ -1,4 +1,4 @@
-"""Takes a Go profile of HAMi's scheduler, or of another Go program: where its time or its memory goes."""
+"""`profile`: takes a Go profile of HAMi's scheduler or another Go program, and shows where its time or memory goes."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -30,7 +30,7 @@ class ProfileView(NamedTuple):
     """A profile as its report shows it. `kind` is the sample type of all that follows, `total_text` its sum with its
     unit.
 
-    `seconds` is 0 for a profile of one moment. `rows` are the first of the table. `profile` is as `decode.read` gives
+    `seconds` is 0 for a profile of one moment; `rows` are the first of the table; `profile` is as `decode.read` gives
     it.
     """
 
@@ -52,7 +52,7 @@ _CLAIMS: Mapping[ProfileKind, str] = {
 
 
 def view_of(snapshot: ProfileSnapshot) -> ProfileView | None:
-    """The profile decoded, which takes a while; None where none was fetched. Raises SourceError if it is none."""
+    """Decodes the profile, which takes a while; None if none was fetched. Raises SourceError if it is no profile."""
     taken = snapshot.scene.outcome
     if isinstance(taken, Off):
         return None
@@ -75,8 +75,8 @@ def view_of(snapshot: ProfileSnapshot) -> ProfileView | None:
 
 
 def diagnose(snapshot: ProfileSnapshot, seen: ProfileView | None = None, file: str = "") -> Report:
-    """The report of the profile. `seen` is the result of `view_of`, called here without it, and whose errors are
-    raised. `file` is the name of the profile in commands, by default its id in the store.
+    """The report of the profile; `file` is its name in commands, by default its id in the store. `seen` is the result
+    of `view_of`; without it this calls `view_of`, and raises its errors.
     """
     taken, gaps = snapshot.scene.outcome, list(snapshot.scene.gaps)
     if isinstance(taken, Off):

@@ -1,4 +1,4 @@
-"""What is asked for when a Go profile is to be taken: `cpu 30s`, `heap`."""
+"""Reads which Go profile is to be taken, from words such as `cpu 30s` or `heap`."""
 
 import hashlib
 import re
@@ -32,9 +32,11 @@ class PodPort(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What profile is asked for. `seconds` 0: as it is now; for other kinds than cpu, seconds mean the change
-    meanwhile. `target` is None for HAMi's scheduler. `limit_bytes` is of the answer. `namespaces` are those besides
-    HAMi's own of whose pods profiles may be taken; None where whoever asks reads with their own rights.
+    """Which profile to take. `seconds`: how long; 0 for a snapshot. For other kinds than cpu, seconds mean the change
+    meanwhile.
+
+    `target` is None for HAMi's scheduler. `limit_bytes` is of the answer. `namespaces` are those besides HAMi's own of
+    whose pods profiles may be taken; None if whoever asks reads with their own rights.
     """
 
     kind: ProfileKind
@@ -54,7 +56,7 @@ class Request(NamedTuple):
 
 
 def request(words: Sequence[str], target: str = "") -> Request:
-    """The request in the words after the verb. Raises UsageError."""
+    """Reads the request from the words after the verb. Raises UsageError."""
     kind: ProfileKind | None = next((kind for kind in KINDS if list(words[:1]) == [kind]), None)
     if kind is None:
         raise UsageError(Text("error-profile.name-kind-profile", kinds=", ".join(KINDS)), example=EXAMPLE)
@@ -62,10 +64,7 @@ def request(words: Sequence[str], target: str = "") -> Request:
 
 
 def read_target(text: str) -> PodPort:
-    """The port in `namespace/pod:port`; https where the port is usually so, unless `http://` stands before.
-
-    Raises UsageError.
-    """
+    """Reads `namespace/pod:port`; https if the port usually is, unless `http://` stands before. Raises UsageError."""
     found = _TARGET.fullmatch(text)
     port = int(found[4]) if found else 0
     if not found or not 0 < port < 65536:

@@ -1,4 +1,4 @@
-"""What HAMi counts of each namespace against its quotas, what Kubernetes shows, where they differ and why."""
+"""`quota`: what HAMi counts of each namespace against its quotas, what Kubernetes shows, where they differ and why."""
 
 import asyncio
 from collections.abc import Sequence
@@ -41,19 +41,19 @@ _MAX_READ, _MOST_HOLDERS = 20, 5_000
 
 
 class Request(NamedTuple):
-    """One namespace, or all where it is empty. `all`: everything instead of an overview."""
+    """One namespace, or all if it is empty. `all`: everything instead of an overview."""
 
     namespace: str
     all: bool
 
 
 def request(namespace: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
-    """The question as typed; a namespace may also be written as `ns/ml` or `ml/`."""
+    """Reads the typed question; a namespace may also be written as `ns/ml` or `ml/`."""
     return Request(read_namespace(namespace), all)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, QuotaScene]:
-    """Reads the install, the quotas and who holds GPUs; pods only where a quota counts them. Raises Unusable."""
+    """Reads the install, the quotas and who holds GPUs; pods only if a quota counts them. Raises Unusable."""
     cluster, namespace = sources.cluster, wanted.namespace
     install = await gather_install(sources)
     quotas, holders = await asyncio.gather(
@@ -90,7 +90,6 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, QuotaSc
 
 
 async def _pods(cluster: Cluster, scene: QuotaScene) -> dict[str, list[Pod] | Gap]:
-    """The unfinished pods of each namespace that has a quota; of many namespaces, or pods, none."""
     names = sorted({limit.namespace for limit in scene.limits if scene.namespace in ("", limit.namespace)})
     holders = () if isinstance(scene.holders, Gap) else scene.holders
     crowd = sum(1 for holder in holders if holder.namespace in names)
@@ -132,7 +131,6 @@ def _no_room(pod: Pod, limits: Sequence[QuotaLimit], scene: QuotaScene) -> bool:
 
 
 async def _refusals(cluster: Cluster, scene: QuotaScene) -> list[Event] | Gap:
-    """The events of controllers that were refused a pod, where some quota could be why."""
     if not any(scene.namespace in ("", limit.namespace) and limit.by != "nobody" for limit in scene.limits):
         return []
     return await seen("events", cluster.list(EVENTS, scene.namespace, fields="reason=FailedCreate"))

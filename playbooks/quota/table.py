@@ -21,8 +21,8 @@ class Use(NamedTuple):
 
 
 class QuotaRow(msgspec.Struct, frozen=True):
-    """A row for a resource in a namespace. Memory in MiB. A count is None where not known, and empty where no limit
-    counts. `uses` are the limits that hold, where the limit is one number and what is used is known.
+    """A row for a resource in a namespace. Memory in MiB. A count is None if not known, and empty if no limit counts.
+    `uses` are the limits that hold, if the limit is one number and what is used is known.
     """
 
     namespace: str
@@ -49,8 +49,8 @@ QUOTAS = Sheet(
 
 
 def rows_of(scene: QuotaScene, space: Space) -> list[QuotaRow]:
-    """The rows of a namespace: memory and cores of the devices that its pods hold (else the first vendor's), and other
-    resources that a quota names.
+    """The rows of a namespace: memory and cores of the devices that its pods hold, and other resources in its quotas.
+    Without holders, they are those of the first vendor's devices.
     """
     config, used = scene.config, space.used or {}
     named = {limit.resource for limit in space.limits}

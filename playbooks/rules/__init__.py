@@ -1,1 +1,1 @@
-"""Rules that several playbooks share: each looks at a scene and gives findings, and none does I/O."""
+"""Rules that several playbooks share: each turns a scene into findings, and none does I/O."""

@@ -1,10 +1,8 @@
-"""Rules about a pod that asks for devices through ResourceClaims: the state of these claims, as the objects show it.
+"""Rules about pods that ask for devices through ResourceClaims, by the state that the claims' objects show.
 
-kube-scheduler and a DRA driver decide about claims. So nothing here weighs nodes or devices, and no claim is judged by
-its selectors.
-
-HAMi's scheduler counts only the annotations of its pods, kube-scheduler only the ResourceClaims: where both hand out
-the same GPUs the rules tell so. HAMi's documentation forbids it (how-to-use-hami-dra).
+kube-scheduler and a DRA driver decide about claims, so nothing here weighs nodes or devices. HAMi's scheduler counts
+only its pods' annotations, kube-scheduler only ResourceClaims: where both hand out the same GPUs these rules say so;
+HAMi's documentation forbids it (how-to-use-hami-dra).
 """
 
 import re
@@ -38,17 +36,13 @@ from playbooks.scenes.nodes import NodesScene
 from playbooks.scenes.waiting_pod import PodScene
 
 _DEVICES = 3
-"""The most devices of a claim that are named."""
-
 
 _OF_CLAIMS = re.compile(r"(?<!volume)claims?\b", re.IGNORECASE)
-"""kube-scheduler's words: `cannot allocate all claims` [plugin DynamicResources]; not PersistentVolumeClaims."""
+"""Matches kube-scheduler's `cannot allocate all claims` [plugin DynamicResources], but no PersistentVolumeClaims."""
 
 
 class State(IntEnum):
-    """The state of a claim; states that surely keep a pod from its node come first. `UNSEEN`: no object was read, or
-    none is needed.
-    """
+    """The state of a claim; those that surely keep a pod from its node come first. `UNSEEN`: unread, or not needed."""
 
     ABSENT = 0
     NO_TEMPLATE = 1
@@ -69,7 +63,7 @@ class _ClaimTold(NamedTuple):
 
 
 def claims_of(pod: Pod) -> list[str]:
-    """The pod's own names of the claims by which it asks for devices."""
+    """The names that the pod's spec gives to its ResourceClaims."""
     return [claim.name for claim in pod.spec.resource_claims or ()]
 
 
@@ -94,7 +88,7 @@ def claims_decide(scene: PodScene) -> Iterator[Finding]:
 
 @rule("resource-claim", "kubernetes-filter")
 def claims_alone(scene: PodScene) -> list[Finding]:
-    """The findings about a pod that asks through claims alone: HAMi has no say, its claims and kube-scheduler have."""
+    """The findings about a pod that asks only through claims, about which HAMi does not decide."""
     if scene.asked or not scene.once(states_of):
         return []
     causes = [cause for cause in rank_words(scene.attempt) if cause.of_kubernetes]
@@ -113,7 +107,7 @@ def claim_finding(scene: PodScene, said: Sequence[Evidence]) -> Finding:
     claims = kubectl("-n", pod.namespace, "get", "resourceclaims,resourceclaimtemplates")
     look = step(Text("resource-claim.see"), claims)
     proofs = [*(proof for told in states for proof in told.proofs), *said]
-    # Which driver stands behind a class its selectors say, and HAMi-DRA's own may have been changed.
+    # The class's selectors decide which driver serves it, and somebody may have changed HAMi-DRA's.
     sure = "suspected" if first.state is State.NO_SLICE else "confirmed"
     return finding("resource-claim", claim, sure, proofs=proofs, actions=[look])
 
@@ -137,7 +131,6 @@ def _state(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen | None) -> _Claim
 
 
 def _of_template(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen) -> _ClaimTold:
-    """A claim that is still to be made."""
     template = claim.resource_claim_template_name
     proof = quotes.of_pod(pod, template or claim.name, "{.spec.resourceClaims[*]}")
     known = None if isinstance(seen.templates, Gap) else {one.name for one in seen.templates}
@@ -147,7 +140,7 @@ def _of_template(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen) -> _ClaimT
 
 
 def _unallocated(claim: ResourceClaim, seen: ClaimsSeen) -> _ClaimTold:
-    """Which device it is to get only kube-scheduler can tell: the driver's devices are counted, not judged."""
+    """Only kube-scheduler can tell which device the claim will get: the driver's devices are counted, not judged."""
     classes = ", ".join(dict.fromkeys(claim.classes))
     proofs = [of_object("ResourceClaim", claim, claim.classes[0] if classes else "", "{.spec.devices.requests}")]
     driver = dra.driver_of(claim)
@@ -184,7 +177,6 @@ def _proofs(claim: ResourceClaim) -> Iterator[Evidence]:
 
 
 def of_slice(offer: Offer) -> Evidence:
-    """The evidence that a DRA driver offers devices: its ResourceSlice."""
     return of_object("ResourceSlice", offer.first, offer.driver, "{.spec.driver}")
 
 
@@ -194,7 +186,7 @@ _PROVEN = 3
 
 
 class _Shared(NamedTuple):
-    """A GPU that a node registers with HAMi's scheduler and a driver publishes."""
+    """A GPU that both a node's HAMi registration and a DRA driver's slice contain."""
 
     node: Node
     uuid: str
@@ -207,12 +199,12 @@ def served(slices: Slices) -> set[str]:
 
 
 DraScene = InstallScene | ClusterScene | NodesScene | GpusScene
-"""A scene with what DRA drivers offer, beside the nodes and the install that HAMi's scheduler counts on."""
+"""A scene with what DRA drivers offer, and the nodes and install that HAMi's scheduler counts on."""
 
 
 @rule("webhook-bypassed")
 def unclaimed(scene: PodScene) -> Iterator[Finding]:
-    """The finding that a pod asks for HAMi's resources where they are handed out through ResourceClaims alone."""
+    """The finding that a pod asks for HAMi's resources where only ResourceClaims hand them out."""
     pod, asked, seen = scene.pod, scene.asked, scene.seen
     offers = [] if isinstance(seen.slices, Gap) else dra.offers(dra.of_hami(seen.slices))
     if not offers or not asked or not is_absent(seen):
@@ -225,7 +217,7 @@ def unclaimed(scene: PodScene) -> Iterator[Finding]:
 
 @rule("dra-mixed")
 def handed_out_twice(scene: DraScene) -> Iterator[Finding]:
-    """The finding that a GPU is in a node's registration and in a DRA driver's slice."""
+    """The finding that a GPU is both in a node's registration and in a DRA driver's slice."""
     shared = list(_shared(scene))
     if shared:
         names = sorted({device.node.name for device in shared})
@@ -242,7 +234,7 @@ def handed_out_twice(scene: DraScene) -> Iterator[Finding]:
 
 @rule("dra-mode")
 def given_by_claims(scene: DraScene) -> Iterator[Finding]:
-    """The finding that HAMi's devices go to ResourceClaims, and none of them to pods of HAMi's scheduler as well."""
+    """The finding that HAMi's devices go only to ResourceClaims, none to pods of HAMi's scheduler."""
     offers = [] if isinstance(scene.slices, Gap) else dra.offers(dra.of_hami(scene.slices))
     if not offers or any(_shared(scene)):
         return
@@ -269,13 +261,13 @@ def two_webhooks(scene: InstallScene) -> Iterator[Finding]:
 
 @rule("dra-mode")
 def claimed_by_webhook(scene: InstallScene) -> Iterator[Finding]:
-    """The finding that HAMi-DRA's webhook exists, and nothing of HAMi that could hand out what it claims."""
+    """The finding that HAMi-DRA's webhook exists, but nothing that could hand out what it claims."""
     if hook := _hook(scene.webhook):
         yield finding("dra-mode", Text("dra-mode.webhook"), proofs=[_of_hook(hook)], severity="info")
 
 
 def _shared(scene: DraScene) -> Iterator[_Shared]:
-    """Only what HAMi's scheduler takes in and kubelet offers: what an earlier install left behind hands out nothing."""
+    """Only GPUs that HAMi's scheduler takes in and kubelet offers: what an earlier install left hands out nothing."""
     nodes, slices, install = scene.nodes, scene.slices, scene.install
     if isinstance(slices, Gap) or not slices or not install.seen:
         return

@@ -22,9 +22,8 @@ class Said(NamedTuple):
 
 
 def said_by(node: Node, version: Version | None, resource: str) -> Said | None:
-    """What a node's annotations say that bears on its faults; None where no other node can be alike.
-
-    `resource` is the first vendor's, by which kubelet counts its devices.
+    """What a node's annotations say that bears on its faults; None if no other node can be alike. `resource` is the
+    first vendor's, by which kubelet counts its devices.
     """
     texts = node.metadata.annotations or {}
     own, handshake = texts.get(FIRST.names.register), texts.get(FIRST.names.handshake, "")
@@ -50,9 +49,7 @@ def said_by(node: Node, version: Version | None, resource: str) -> Said | None:
 
 @lru_cache(maxsize=1024)
 def _bearings(keys: tuple[str, ...]) -> list[tuple[str, Names | Literal["text", "alone"]]]:
-    """The annotations that bear on a node's faults, and how: by the cards of this vendor that they register, by their
-    text, or in a way that has the node looked at by itself.
-    """
+    """Annotations that bear on faults: by a vendor's cards, by their text, or so that the node is looked at alone."""
     found = list[tuple[str, Names | Literal["text", "alone"]]]()
     for key in keys:
         if key in (*LOCK_KEYS, *NODE_KEYS):

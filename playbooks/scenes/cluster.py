@@ -71,7 +71,7 @@ class OfInstall(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def version(self) -> Version | None:
-        """HAMi's version, None when it is not known."""
+        """HAMi's version; None if it is not known."""
         return self.install.version.version if self.install.version else None
 
     @property
@@ -85,11 +85,11 @@ class OfInstall(Remembering, frozen=True, dict=True, eq=False):
 
 
 class ClusterScene(OfInstall, frozen=True, dict=True, eq=False):
-    """The cluster as HAMi sees it, for any number of pods: under its version, or every possible one when unknown.
+    """The cluster as HAMi sees it, for any number of pods: under its version, or every possible one if unknown.
 
-    Beside what every question reads, what bears on pending pods: `process` of HAMi's scheduler, the owners of node
-    locks (None = read, and not there), the nodes that seem to hand out too little, and the webhook where a pod went
-    past HAMi. `slices`: what DRA drivers offer, where that is asked about.
+    Beside what every question reads it has what bears on pending pods: `process` of HAMi's scheduler, the `owners` of
+    node locks (None = read, and not there), the nodes that seem to hand out too little, and the webhook if a pod went
+    past HAMi. `slices`: what DRA drivers offer, if that is asked about.
     """
 
     capacity: Capacity
@@ -110,7 +110,6 @@ class ClusterScene(OfInstall, frozen=True, dict=True, eq=False):
         return not isinstance(self.capacity.nodes, Gap)
 
     def was_read(self, source: str) -> bool:
-        """Whether the source was read: rules conclude nothing from an unread one."""
         return source != "nodes" or self.nodes_seen
 
     @cached_property
@@ -140,7 +139,7 @@ class ClusterScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def runs(self) -> int:
-        """How often the filter ran on a node with the stock of these views, for this question and earlier ones."""
+        """How often HAMi's filter was run on a node for these views, for this question and earlier ones."""
         return sum(view.runs for view in self.views)
 
     def _stock(self, of: Terms) -> Stock:
@@ -157,9 +156,8 @@ class ClusterScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def shapes(self) -> list[tuple[Version, str, Registration]]:
-        """One node of each kind that differs in its GPUs' types and sizes, as each version reads it.
-
-        Empty where the GPUs of half the nodes that should have some cannot be read.
+        """One node of each kind that differs in its GPUs' types and sizes, as each version reads it. Empty if the GPUs
+        of half the nodes that should have some cannot be read.
         """
         found: dict[object, tuple[Version, str, Registration]] = {}
         expected = unread = 0
@@ -181,7 +179,7 @@ class ClusterScene(OfInstall, frozen=True, dict=True, eq=False):
 
 
 class OfCluster(Remembering, frozen=True, dict=True, eq=False):
-    """A scene of something that is looked at in its cluster."""
+    """A scene of something in a cluster, which has that cluster's scene."""
 
     cluster: ClusterScene
 
@@ -198,21 +196,20 @@ class OfCluster(Remembering, frozen=True, dict=True, eq=False):
         return self.cluster.now
 
     def was_read(self, source: str) -> bool:
-        """Whether the source was read: rules conclude nothing from an unread one."""
         return self.cluster.was_read(source)
 
 
 def what_was_read(some: Sequence[T] | Gap) -> Sequence[T]:
-    """The objects; empty where a gap says that they could not be read."""
+    """The objects; empty if a gap says that they could not be read."""
     return () if isinstance(some, Gap) else some
 
 
 class InstallScene(OfInstall, frozen=True, dict=True, eq=False):
     """HAMi's installation with every part of it.
 
-    `held`: the pods that hold GPUs, where its scheduler's count was read. `questioned`: nodes whose device plugin is
-    down, or hands out too little, and the DaemonSets with their events where pods of theirs are missing. `clocks` are
-    there where a live cluster answered.
+    `held`: the pods that hold GPUs, if its scheduler's count was read. `questioned`: nodes whose device plugin is down,
+    or hands out too little, and the DaemonSets with their events if pods of theirs are missing. `clocks` are there if a
+    live cluster answered.
     """
 
     components: Components
@@ -233,7 +230,7 @@ class InstallScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def plugins(self) -> Sequence[Workload]:
-        """The device plugin's DaemonSets; empty also where they could not be read."""
+        """The device plugin's DaemonSets; empty also if they could not be read."""
         return what_was_read(self.components.plugins)
 
     @property
@@ -251,5 +248,4 @@ class InstallScene(OfInstall, frozen=True, dict=True, eq=False):
         return [*self.seen.gaps, *self.components.gaps, *self.questioned.gaps]
 
     def was_read(self, source: str) -> bool:
-        """Whether the source was read (named as its gap would be): rules conclude nothing from an unread one."""
         return all(gap.source != source for gap in (*self.seen.gaps, *self.components.gaps))

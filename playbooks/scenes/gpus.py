@@ -1,6 +1,4 @@
-"""The scene of GPUs: every card with what is given of it, who holds it, and whether it could still take a pod, by
-asking the filter.
-"""
+"""The scene of GPUs: every GPU with what is given of it, who holds it, and whether HAMi's filter would give more."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -45,10 +43,10 @@ _WITHOUT_HOLDERS = ("unhealthy", "cordoned", "other-type")
 
 
 class CardSeen(msgspec.Struct, frozen=True):
-    """A GPU. `used` is what all pods hold of it, None where not known, as is `slice_mib`: the most memory that one pod
-    could get now.
+    """A GPU. `used` is what all pods hold of it, `slice_mib` the most memory that one pod could get now; None if not
+    known.
 
-    `state` is `free`, `unknown`, or why the card can take no pod. `holders` are (ns/name, bound): a pod that is not
+    `state` is `free`, `unknown`, or why the GPU can take no pod. `holders` are (ns/name, bound): a pod that is not
     bound holds a reservation, which the scheduler forgets once it tries that pod again.
     """
 
@@ -60,13 +58,13 @@ class CardSeen(msgspec.Struct, frozen=True):
     holders: tuple[tuple[str, bool], ...] = ()
     unknown: Prose = ""
     divided: bool = True
-    """Whether HAMi hands out parts of the card's memory."""
+    """Whether HAMi hands out parts of the GPU's memory."""
     noun: str = "GPU"
-    """What users call such a card: GPU, NPU, …"""
+    """What users call such a device: GPU, NPU, …"""
 
     @property
     def free_mib(self) -> int | None:
-        """The memory that is not given, whether or not a pod could get it; None where not known."""
+        """The memory in MiB that is not given, whether or not a pod could get it; None if not known."""
         return None if self.used is None else max(self.card.memory_mib - self.used.memory_mib, 0)
 
     @property
@@ -76,10 +74,7 @@ class CardSeen(msgspec.Struct, frozen=True):
 
 
 class GpusScene(OfCluster, frozen=True, dict=True, eq=False):
-    """The GPUs of a cluster and the pods that hold them; of one node, or of one type, where that is named.
-
-    Types are matched as HAMi matches them, in any case.
-    """
+    """The GPUs of a cluster, and the pods that hold them; of one node or one type (in any case), if that is named."""
 
     node: str = ""
     type: str = ""
@@ -119,12 +114,12 @@ class GpusScene(OfCluster, frozen=True, dict=True, eq=False):
 
 
 def largest(cards: Iterable[CardSeen]) -> CardSeen | None:
-    """The card with the most room, of those whose memory is handed out in parts; of equals the first."""
+    """The GPU with the most room, of those whose memory is handed out in parts; of equals the first."""
     return max((card for card in cards if card.divided), key=lambda card: card.slice_mib or 0, default=None)
 
 
 def cards_of(world: ClusterScene, name: str) -> list[CardSeen]:
-    """The cards of a node by index, also of one that HAMi dropped; unknown where its possible versions disagree."""
+    """A node's GPUs by index, also of a node that HAMi dropped; unknown if its possible versions disagree."""
     return _each(world, [name])
 
 
@@ -159,7 +154,6 @@ def _cards_of(view: View, name: str, told: "_Told") -> list[CardSeen]:
 
 
 def _blocked(view: View, node: Node) -> str:
-    """Why the node as a whole takes no pod; empty when it does."""
     if is_cordoned(node):
         return "node-cordoned"
     if not_ready(node):

@@ -1,6 +1,4 @@
-"""The scene of nodes: their GPUs as HAMi takes them in, what kubelet offers, the device plugins, and what the nodes
-that were read by themselves say.
-"""
+"""The scene of nodes: GPUs as HAMi takes them in, what kubelet offers, device plugins, and what single nodes say."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -65,9 +63,7 @@ class OtherDevice(NamedTuple):
 
 
 class _Sorted(NamedTuple):
-    """The names of the nodes that concern HAMi, the alike ones together; what was worked out of the first of them; and
-    the UUIDs that more than one node registers.
-    """
+    """The nodes that concern HAMi, alike ones together; results of the first of them; UUIDs registered twice."""
 
     alike: list[list[str]]
     kept: dict[str, "NodeScene"]
@@ -75,8 +71,8 @@ class _Sorted(NamedTuple):
 
 
 class NodeGpus(NamedTuple):
-    """What a node object says of its NVIDIA GPUs: the cards that the device plugin registered, whatever HAMi makes of
-    its handshake, and kubelet's capacity and allocatable of their resource.
+    """What a node object says of its NVIDIA GPUs, whatever HAMi makes of its handshake. It has the GPUs that the device
+    plugin registered, and kubelet's capacity and allocatable of their resource.
     """
 
     resource: str
@@ -95,12 +91,12 @@ class NodeGpus(NamedTuple):
 
 
 class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
-    """Nodes at one moment: all of a cluster, or those that were read by themselves.
+    """Nodes at one moment: all of a cluster, or those that were read individually.
 
-    `questioned` are those that were read by themselves, with their pods and logs. `plugins`, the device plugins' pods
-    of every node, is None where not every node is read; `owners` are the pods that node locks name, `slices` what
-    DRA drivers publish. `wanted`: the one node that is asked about, of all that were read. `vendors`: whose device
-    plugins are looked at; those whose devices a node should have where it is empty.
+    `questioned` are those that were read individually, with their pods and logs. `plugins`, the device plugins' pods of
+    every node, is None if not every node is read; `owners` are the pods that node locks name, `slices` what DRA drivers
+    publish. `wanted`: the one node that is asked about, of all that were read. `vendors`: whose device plugins are
+    looked at; if empty, those whose devices a node should have.
     """
 
     nodes: Sequence[Node]
@@ -114,7 +110,6 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
     vendors: tuple[Vendor, ...] = ()
 
     def was_read(self, source: str) -> bool:
-        """Whether the source was read: rules conclude nothing from an unread one."""
         return source != "plugin sets" or self.questioned.sets is not None
 
     @property
@@ -147,7 +142,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
 
     @cached_property
     def world(self) -> ClusterScene:
-        """The cluster as HAMi sees the first vendor's cards, with all of them free."""
+        """The cluster as HAMi sees the first vendor's GPUs, with all of them free."""
         first = structs.replace(self.config, devices=self.config.devices[:1])
         seen = structs.replace(self.seen, config=first)
         return ClusterScene(seen, Capacity(list(self.nodes), [], []), self.judged_at)
@@ -199,7 +194,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
         return self.now + self.zone - handshake.at > SCHEDULER_PATIENCE
 
     def with_questioned(self, questioned: NodesInQuestion, undecodable: tuple[str, ...]) -> Self:
-        """The scene with a few nodes that were read by themselves, once it was known which; results are kept."""
+        """Adds a few nodes that were read individually, once it was known which; earlier results are kept."""
         other = structs.replace(self, questioned=questioned, undecodable=undecodable)
         vars(other).update(
             {name: value for name, value in vars(self).items() if name not in ("read", "alike", "_facts")}
@@ -217,7 +212,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
 
     @cached_property
     def read(self) -> list[tuple["NodeScene", list[str]]]:
-        """The nodes that were read by themselves, each with its name in a list, as `alike` has them."""
+        """The nodes that were read individually, each with its name in a list, as `alike` has them."""
         return [(self.see(name), [name]) for name in self.questioned.sides if self.wanted in ("", name)]
 
     @property
@@ -253,8 +248,8 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
     def _alike(self, name: str) -> tuple[Hashable, Sequence[str]] | None:
         """What is equal for nodes of which the same is to be told, and the UUIDs of its cards.
 
-        None for a node that has to be looked at by itself: one that anything but its cards and what Kubernetes and
-        the device plugin say of it bears on.
+        None for a node that has to be looked at by itself: one that anything but its cards and what Kubernetes and the
+        device plugin say of it bears on.
         """
         node, status = self._by_name[name], self._by_name[name].status
         said = said_by(node, self.version, self.config.gpus.count)
@@ -285,7 +280,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
 
     @cached_property
     def shared_uuids(self) -> dict[tuple[str, ...], list[str]]:
-        """The UUIDs that several nodes register, by the nodes' names. Other vendors number their cards."""
+        """The UUIDs that several nodes register, by the nodes' names; only NVIDIA's, as others number their devices."""
         twice, holders = self._sorted.twice, defaultdict[str, set[str]](set)
         for node in map(self.see, self.names if twice else ()):
             for uuid in twice.intersection(node.uuids):
@@ -297,9 +292,8 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
 
 
 class NodeScene(Remembering, frozen=True, dict=True, eq=False):
-    """One node of a `NodesScene`. `side`: what was read of the node by itself.
-
-    It does not hold the scene that holds it: thousands of nodes would stay until Python looks for such cycles.
+    """One node of a `NodesScene`. `side`: what was read of this node individually. It does not hold the scene that
+    holds it: thousands of nodes would stay until Python looks for such cycles.
     """
 
     node: Node
@@ -318,7 +312,7 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
 
     @cached_property
     def state(self) -> Registration | Unregistered | None:
-        """The registration as every possible version of HAMi reads it, None where they do not agree."""
+        """The registration as every possible version of HAMi reads it; None if they do not agree."""
         *rest, newest = (view.registration(self.name) for view in self.among.world.views)
         why = newest.why if isinstance(newest, Unregistered) else None
         agreed = all((state.why if isinstance(state, Unregistered) else None) == why for state in rest)
@@ -326,7 +320,7 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def own(self) -> Registration | None:
-        """The node's registration as far as it can be read, also where HAMi does not take the cards in."""
+        """The node's registration as far as it can be read, also if HAMi does not take its GPUs in."""
         return self.state.registration if isinstance(self.state, Unregistered) else self.state
 
     @property
@@ -340,7 +334,7 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
 
     @cached_property
     def beside(self) -> tuple[OtherDevice, ...]:
-        """Other vendors' devices of the node as every possible version sees them, where they agree."""
+        """Other vendors' devices of the node as every possible version sees them, if they agree."""
         node, among, others = self.node, self.among, list[OtherDevice]()
         for device in given_beside(node, among.config):
             of = [version for version in among.world.versions if version >= device.vendor.since]
@@ -363,7 +357,7 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def slots(self) -> tuple[int, int]:
-        """The number of slots of the first vendor's cards, and of the healthy ones among them."""
+        """The number of slots of the first vendor's GPUs, and of the healthy ones among them."""
         cards = self.own.cards if self.own else ()
         return sum(card.slots for card in cards), sum(card.slots for card in cards if card.health)
 
@@ -384,12 +378,12 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def concerns(self) -> bool:
-        """Whether the node has cards, or should have some."""
+        """Whether the node has devices that HAMi hands out, or should have some."""
         return self.expects_gpus or bool(self.registrations) or bool(self.beside)
 
     @property
     def count_resource(self) -> str:
-        """The resource by which kubelet counts the node's cards."""
+        """The resource by which kubelet counts the node's GPUs."""
         config = self.among.config
         return (config.of(self.own.word) if self.own else config.gpus).count
 

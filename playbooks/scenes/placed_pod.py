@@ -27,10 +27,10 @@ T = TypeVar("T")
 class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
     """One pod that has its node, or has ended.
 
-    `seen` and what follows are read where it asks for devices and has not ended well: HAMi's install, the GPU side of
-    its node, and the newest lines of its own GPU containers (`own_logs`; None where the settings do not allow to read
-    them). `plugin_sets` are read where the node has no device plugin, `webhook` and `owner`, what made the pod, where
-    it went past HAMi. `measured`, what vGPUmonitor of its node measures, is read where it runs; no answer needs it.
+    `seen` and what follows are read if it asks for devices and has not ended well: HAMi's install, the GPU side of its
+    node, and the newest lines of its own GPU containers (`own_logs`; None if the settings do not allow to read them).
+    `plugin_sets` are read if the node has no device plugin, `webhook` and `owner`, what made the pod, if it went past
+    HAMi. `measured`, what vGPUmonitor of its node measures, is read if it runs; no answer needs it.
     """
 
     pod: Pod
@@ -40,7 +40,7 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
     side: NodeSide | None = None
     own_logs: Sequence[LogSeen] | None = None
     own_log_gaps: Sequence[Gap] = ()
-    """The gaps of `own_logs`, told only where the logs would have shown something."""
+    """The gaps of `own_logs`, told only if the logs would have shown something."""
     plugin_sets: PluginSets | None = None
     webhook: WebhookSeen | None = None
     owner: Workload | Gap | None = None
@@ -66,12 +66,12 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def install(self) -> Install:
-        """HAMi's install, empty where it was not read."""
+        """HAMi's install; empty if it was not read."""
         return self.seen.install if self.seen else Install()
 
     @property
     def version(self) -> Version | None:
-        """HAMi's version, None when it is not known."""
+        """HAMi's version; None if it is not known."""
         return self.install.version.version if self.install.version else None
 
     @cached_property
@@ -91,7 +91,7 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def node(self) -> Node | None:
-        """The pod's node, None where it was not read."""
+        """The pod's node; None if it was not read."""
         return None if self.side is None or isinstance(self.side.node, Gap) else self.side.node
 
     @property
@@ -100,12 +100,12 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def plugins(self) -> Sequence[Pod]:
-        """The pods of HAMi's own device plugin on the node; empty also where pods were not read."""
+        """The pods of HAMi's own device plugin on the node; empty also if pods were not read."""
         return self.side.plugin_pods if self.side else ()
 
     @cached_property
     def cards(self) -> list[Card]:
-        """The cards of the pod's node; empty also where the node was not read."""
+        """The GPUs of the pod's node; empty also if the node was not read."""
         read = read_registrations(self.node) if self.node else ()
         return [card for registered in read if isinstance(registered, Registration) for card in registered.cards]
 
@@ -113,8 +113,8 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
 class AbsentScene(Remembering, frozen=True, dict=True, eq=False):
     """A pod that was asked about and cannot be looked at: it does not exist, or (a gap) it could not be read.
 
-    `events_read` are those of its name. `seen` and `webhook` are read where HAMi's webhook kept it from being created
-    because nobody answered, `queued` where Kueue may hold the Job that was asked about.
+    `events_read` are those of its name. `seen` and `webhook` are read if the pod could not be created because HAMi's
+    webhook did not answer, `queued` if Kueue may hold the Job that was asked about.
     """
 
     wanted: Subject
@@ -137,7 +137,7 @@ class AbsentScene(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def refusals(self) -> Sequence[Event]:
-        """The events why the pod's owner could not create the pod."""
+        """The events that say why the pod's owner could not create the pod."""
         return () if isinstance(self.absent, Gap) else self.absent.refusals
 
     @property
@@ -146,7 +146,7 @@ class AbsentScene(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def install(self) -> Install:
-        """HAMi's install, empty where it was not read."""
+        """HAMi's install; empty if it was not read."""
         return self.seen.install if self.seen else Install()
 
     @property

@@ -18,9 +18,8 @@ from playbooks.scenes.cluster import ClusterScene, OfInstall, what_was_read
 
 
 class Space(NamedTuple):
-    """One namespace: its limits on HAMi's resources, who holds GPUs, and its unfinished pods (None: not read).
-
-    `used` is what HAMi counts, by resource: memory in MiB and cores; None where the holders were not read.
+    """One namespace: its limits on HAMi's resources, who holds GPUs, and its unfinished pods (None: not read). `used`
+    is what HAMi counts, by resource: memory in MiB and cores; None if the holders were not read.
     """
 
     namespace: str
@@ -40,9 +39,9 @@ class Space(NamedTuple):
 class QuotaScene(OfInstall, frozen=True, dict=True, eq=False):
     """Quotas, who holds GPUs (`ledger` is their sum), and the unfinished pods of namespaces that have a quota.
 
-    `waiting` are pods whose namespace's quota may refuse them, the oldest first, and `cluster` where they wait; None
-    where there are none. `refusals` are events of controllers that were refused a pod. `deserted`: the namespace that
-    was asked about has no pod and no quota.
+    `waiting` are pods whose namespace's quota may refuse them, the oldest first, and `cluster` where they wait; None if
+    there are none. `refusals` are events of controllers that were refused a pod. `deserted`: the namespace that was
+    asked about has no pod and no quota.
     """
 
     namespace: str
@@ -57,7 +56,7 @@ class QuotaScene(OfInstall, frozen=True, dict=True, eq=False):
     deserted: EmptyNamespace | Gap | None = None
     undecodable: tuple[str, ...] = ()
     nodes: Sequence[Node] | Gap = ()
-    """The nodes, read only where a key of a quota names a resource that HAMi does not have."""
+    """The nodes, read only if a key of a quota names a resource that HAMi does not have."""
 
     def was_read(self, source: str) -> bool:
         """Whether the quotas, the holders, or the nodes were read: rules conclude nothing from unread ones."""
@@ -92,7 +91,7 @@ class QuotaScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def spaces(self) -> list[Space]:
-        """The namespaces that have a quota on HAMi's resources, then those whose pods hold cards without one."""
+        """The namespaces that have a quota on HAMi's resources, then those whose pods hold GPUs without one."""
         limited, holding = defaultdict[str, list[QuotaLimit]](list), defaultdict[str, list[Holding]](list)
         for limit in self.limits:
             limited[limit.namespace].append(limit)
@@ -119,7 +118,7 @@ class QuotaScene(OfInstall, frozen=True, dict=True, eq=False):
         return {name: amount for name, amount in counted.items() if amount or name in first}
 
     def used(self, space: Space, limit: QuotaLimit) -> int | None:
-        """What counts against a limit, by Kubernetes or by HAMi; None where not known, or nobody enforces it."""
+        """What counts against a limit, by Kubernetes or by HAMi; None if not known, or if nobody enforces it."""
         if limit.by == "Kubernetes":
             return limit.used
         return space.used.get(limit.resource, 0) if space.used is not None and self.enforces(limit) else None

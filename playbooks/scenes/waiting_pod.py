@@ -1,4 +1,4 @@
-"""The scene of one pending pod in its cluster, with the verdicts of the nodes."""
+"""The scene of one pending pod in its cluster, with HAMi's verdicts on the nodes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -51,9 +51,9 @@ ALL_BUT_SIZE = frozenset(
 class PodScene(OfCluster, frozen=True, dict=True, eq=False):
     """One pending pod in its cluster.
 
-    `claims` are read where it asks for devices through ResourceClaims, `group_events` where Volcano names a PodGroup,
-    `volcano_plugins` where it asks for Volcano's vGPUs, `queued` where Kueue holds it, and `usage` on the nodes where
-    pods may hold GPUs without using them. `advises`: whether findings say what would make the pod fit.
+    `claims` are read if it asks for devices through ResourceClaims, `group_events` if Volcano names a PodGroup,
+    `volcano_plugins` if it asks for Volcano's vGPUs, `queued` if Kueue holds it, and `usage` on the nodes where pods
+    may hold GPUs without using them. `advises`: whether findings say what would make the pod fit.
     """
 
     pod: Pod
@@ -70,7 +70,7 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
         return self._with({"attempt": attempt, "requests": requests}, pod=pod)
 
     def with_usage(self, usage: MeasuredNodes) -> Self:
-        """The scene with the measured use of GPUs, which is read last: only then is it known on which nodes."""
+        """Adds the measured use of GPUs, which is read last: only then is it known on which nodes."""
         return self._with({}, usage=usage)
 
     def _with(self, known: Mapping[str, Any], **fields: Any) -> Self:
@@ -134,12 +134,12 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
 
     @property
     def version(self) -> Version | None:
-        """HAMi's version, None when it is not known."""
+        """HAMi's version; None if it is not known."""
         return self.cluster.version
 
     @property
     def view(self) -> View:
-        """The view to quote figures from: the only one when the version is known, else the newest."""
+        """The view to quote figures from: the only one if the version is known, else the newest."""
         return self.views[-1]
 
     @property
@@ -148,13 +148,13 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
 
     @property
     def device(self) -> Device:
-        """The first device that the pod asks for; the first vendor's where it asks for none."""
+        """The first device that the pod asks for; the first vendor's if it asks for none."""
         asked, config = self.request.containers, self.config
         return config.by_word[asked[0].word] if asked else config.devices[0]
 
     @property
     def noun(self) -> str:
-        """The common noun of the devices that the pod asks for; GPU where it asks for none."""
+        """The common noun of the devices that the pod asks for; GPU if it asks for none."""
         return common_noun(self.config.by_word[asked.word].names.noun for asked in self.request.containers)
 
     @property
@@ -164,7 +164,7 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
 
     @property
     def quotas(self) -> Iterable[ResourceQuota]:
-        """The quotas that were read, of the pod's and maybe of other namespaces; empty where they were not."""
+        """The quotas that were read, of the pod's and maybe of other namespaces; empty if they were not."""
         return self.view.facts.quotas or ()
 
     @cached_property
@@ -210,7 +210,7 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
         return [name for name, verdict in self.verdicts.items() if verdict.fits]
 
     def judge(self, name: str, relax: frozenset[str] = frozenset()) -> Verdict:
-        """HAMi's verdict on a node; unknown where the versions that it could be do not agree."""
+        """HAMi's verdict on a node; unknown if its possible versions do not agree. Reasons in `relax` do not count."""
         return self.judge_each([name], relax)[name]
 
     def judge_each(self, names: Sequence[str], relax: frozenset[str] = frozenset()) -> dict[str, Verdict]:
@@ -226,7 +226,7 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
         return state if isinstance(state, Unregistered) else None
 
     def if_registered(self, name: str) -> Verdict:
-        """The verdict on an unregistered node if its cards were registered; unknown when they cannot be read."""
+        """The verdict on an unregistered node if its GPUs were registered; unknown if they cannot be read."""
         state = self.why_unregistered(name)
         if state is None or state.registration is None:
             return Verdict(fits=None)
@@ -237,7 +237,7 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
         return wants_own_plugin(node, self.config) if device.vendor is FIRST else is_for(node, device)
 
     def is_asked_for(self, card: Card) -> bool:
-        """Whether the card is of a device that the pod asks for: the card's type holds the device's word."""
+        """Whether the device is one that the pod asks for: its type holds the word of an asked device."""
         return any(card.is_of(asked.word) for asked in self.request.containers)
 
     @cached_property
@@ -256,9 +256,8 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
 
     @property
     def too_large(self) -> bool:
-        """Whether no registered node of the cluster could take the pod even empty, whatever cards it names.
-
-        False where the cards of half the nodes that should have some could not be read.
+        """Whether no registered node of the cluster could take the pod even empty, whatever GPUs it names. False if the
+        GPUs of half the nodes that should have some could not be read.
         """
         return bool(self.refusals_when_empty)
 

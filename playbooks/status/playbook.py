@@ -1,4 +1,4 @@
-"""HAMi itself: does every part of the installation exist, do they agree, is something open that should not be?"""
+"""`status`: does every part of HAMi's installation exist, do they agree, is something open that should not be?"""
 
 import asyncio
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class Request(NamedTuple):
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, InstallScene]:
-    """Reads every part. Raises SourceError when neither the scheduler's Deployment nor its pods could be read."""
+    """Reads every part. Raises SourceError if neither the scheduler's Deployment nor its pods could be read."""
     cluster = sources.cluster
     found = await gather_install(sources)
     if install_unread(found):
@@ -78,7 +78,6 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, Install
 async def _process(
     sources: Sources, found: InstallSeen, log: ExtenderLines
 ) -> tuple[SchedulerProcess, Sequence[Holder] | Gap]:
-    """The scheduler's metrics, the panics in its log, and the pods to hold against the metrics. Never raises."""
     cluster, install = sources.cluster, found.install
     memory, (earlier, gaps), runs = await asyncio.gather(
         gather_memory(sources, install), earlier_panics(cluster, install), gather_runs(cluster, found)
@@ -92,10 +91,8 @@ async def _process(
 
 
 async def _questioned(cluster: Cluster, components: Components, seen: InstallSeen, now: datetime) -> NodesInQuestion:
-    """The first nodes whose device plugin or driver is down, or that hand out too few GPUs or others than is set.
-
-    Where there are no more nodes than are read, the sound ones too. With the DaemonSets where some of their pods are
-    missing.
+    """The first nodes whose device plugin or driver is down, or that hand out too few GPUs or others than is set. Where
+    there are no more nodes than are read, the sound ones too. With the DaemonSets where some of their pods are missing.
     """
     pods, sets = components.plugin_pods, components.plugins
     if isinstance(pods, Gap) or isinstance(sets, Gap) or not sets:
@@ -115,7 +112,7 @@ async def _questioned(cluster: Cluster, components: Components, seen: InstallSee
 
 
 def diagnose(snapshot: Snapshot[Request, InstallScene]) -> Report:
-    """The report: the findings, the worst first; a single one when everything is well."""
+    """The report: the findings, the worst first; a single one if everything is well."""
     scene = snapshot.scene
     if (without := answer_without_hami("status", snapshot, scene.seen)) is not None:
         return without

@@ -56,7 +56,7 @@ class ComponentRow(NamedTuple):
 
 
 class FlagRow(NamedTuple):
-    """A row for a flag of one of the components, with the value that counts."""
+    """A row for a flag of one of HAMi's components, with the value that takes effect."""
 
     of: str
     flag: str
@@ -72,10 +72,7 @@ FLAGS = Sheet("flags", FlagRow, brief="of flag value")
 
 
 def tables(scene: InstallScene) -> tuple[Table, ...]:
-    """The two tables, then that of nodes whose GPUs the scheduler counts otherwise than live pods hold them.
-
-    Parts that were not read have no row.
-    """
+    """The tables of components and flags, then of nodes whose GPUs the scheduler counts otherwise than pods have."""
     components, flags = list(_components(scene)), list(_flags(scene))
     both = COMPONENTS.table(components, brief=components), FLAGS.table(flags, brief=flags)
     counted: tuple[Table, ...] = ()

@@ -1,4 +1,4 @@
-"""What advice is made of: a row of the table, a finding where something is to be changed, and the quotes behind it.
+"""What advice is made of: a row of the table, a finding if something is to be changed, and the quotes behind it.
 
 How processes of pods that hold GPUs ended is quoted too. A container that used too much of the node's memory was
 OOMKilled. That is never GPU memory: a program that gets none sees CUDA's out-of-memory error and ends by itself. But
@@ -51,7 +51,7 @@ Direction = Literal["raise", "lower", "keep", "cannot-tell", "refuse", "repair"]
 
 
 class AdviceRow(NamedTuple):
-    """A row of advice; the fields are the table's columns. `object` is empty where it is about the whole cluster."""
+    """A row of advice; the fields are the table's columns. `object` is empty if it is about the whole cluster."""
 
     topic: Topic
     direction: Direction
@@ -71,10 +71,8 @@ ADVICE = Sheet(
 
 
 class Advice(NamedTuple):
-    """A row of the table, with a finding where something is to be changed or repaired, or must not be changed.
-
-    `of_symptom` is false where it rests on something else than the symptom that the guide's table of scenarios has for
-    the topic.
+    """A row of the table of advice, with a finding if something is to be changed or repaired, or must not be changed.
+    `of_symptom` is false if the advice does not rest on the symptom that the tuning guide names for its topic.
     """
 
     row: AdviceRow
@@ -83,7 +81,7 @@ class Advice(NamedTuple):
 
 
 class AdviceRule(Rule[TuneScene]):
-    """A rule whose advice is also in the table, with values to be kept and what cannot be told."""
+    """A rule that gives advice: findings, and rows of the table also for values to keep, or that cannot be judged."""
 
     def __init__(self, advise: Callable[[TuneScene], Iterable[Advice]]) -> None:
         super().__init__(self._findings, ("tuning-advice",), ())
@@ -112,7 +110,6 @@ def changed(
     of_symptom: bool = True,
 ) -> Advice:
     """Advice to change a value. `claim` is the sentence with the arithmetic: every number of it is in `proofs`.
-
     `actions` say where in the chart's values it is set, what it risks and how to check it afterwards.
     """
     found = finding("tuning-advice", claim, confidence, (), proofs, severity=severity, actions=actions)
@@ -134,14 +131,14 @@ _GPUS = "nvidia"
 
 
 class Deployed(NamedTuple):
-    """The value of a setting as text; empty where not set. `proof` is empty where its source could not be read."""
+    """The value of a setting as text; empty if not set. `proof` is empty if its source could not be read."""
 
     value: str = ""
     proof: tuple[Evidence, ...] = ()
 
 
 def flag(scene: TuneScene, name: str) -> Deployed:
-    """The value of a flag of the extender. Where it is not set, the evidence is the whole command line."""
+    """The value of a flag of HAMi's extender. If it is not set, the evidence is the whole command line."""
     found = _extender(scene)
     if found is None:
         return Deployed()
@@ -150,7 +147,7 @@ def flag(scene: TuneScene, name: str) -> Deployed:
 
 
 def flag_of_replica_set(replica_set: Workload, name: str) -> Evidence:
-    """The evidence of a flag of the extender, or its whole command line, in a ReplicaSet of HAMi's scheduler."""
+    """Quotes a flag of the extender, or its whole command line, in a ReplicaSet of HAMi's scheduler."""
     spec = replica_set.spec.template.spec
     look = kubectl("-n", replica_set.namespace, "get", "rs", replica_set.name, "-o", _path(".spec.template.spec", spec))
     at = clock(replica_set.metadata.creation_timestamp)
@@ -173,7 +170,7 @@ def _as_json(words: list[str]) -> str:
 
 
 def environment(scene: TuneScene, name: str) -> str:
-    """The value of an environment variable of the extender; empty where it is not set."""
+    """The value of an environment variable of HAMi's extender; empty if it is not set."""
     found = _extender(scene)
     container = extender_of(found[0]) if found else None
     variables = (container.env or ()) if container else ()
@@ -227,7 +224,7 @@ def _of_config(config_map: ConfigMap, quote: str, search: str) -> Evidence:
 
 
 def node_count(scene: TuneScene) -> tuple[Evidence, ...]:
-    """The evidence of how many nodes the cluster has; empty where they could not be read."""
+    """Quotes how many nodes the cluster has; empty if they could not be read."""
     if isinstance(scene.nodes, Gap):
         return ()
     at = format_time(scene.taken_at)
@@ -235,13 +232,13 @@ def node_count(scene: TuneScene) -> tuple[Evidence, ...]:
 
 
 def of_peak(held: MeasuredHolding, peak: Peak, scene: TuneScene) -> Evidence:
-    """The evidence of the most that a container of the pod used within the window."""
+    """Quotes the most GPU memory that a container of the pod used within the window."""
     at = format_time(scene.taken_at)
     return Evidence("metrics", f"Pod {held.name}", at, peak.used.line, f"PromQL: {peak.query}")
 
 
 def of_request(held: MeasuredHolding, scene: TuneScene) -> tuple[Evidence, ...]:
-    """The evidence of what HAMi gave the pod of each GPU."""
+    """Quotes what HAMi gave the pod of each GPU."""
     holder = scene.holder(held)
     return (quotes.of_holder(holder),) if holder else ()
 
@@ -268,7 +265,7 @@ def _statuses(holder: Holder | None) -> list[ListedContainer]:
 
 
 def of_end(held: MeasuredHolding, container: ListedContainer) -> Evidence:
-    """The evidence of the container's last end: its reason, else its number of restarts."""
+    """Quotes the container's last end: its reason, else its number of restarts."""
     place = "state" if container.state.terminated else "lastState"
     reason = container.end.reason if container.end else ""
     shown = f"{place}.terminated.reason" if reason else "restartCount"
@@ -277,7 +274,7 @@ def of_end(held: MeasuredHolding, container: ListedContainer) -> Evidence:
 
 
 def of_restarts(held: MeasuredHolding, container: ListedContainer) -> Evidence:
-    """The evidence of how often the container was restarted."""
+    """Quotes how often the container was restarted."""
     return _of_container(held, container, None, str(container.restart_count), "restartCount")
 
 

@@ -1,4 +1,4 @@
-"""What changed between two recordings, and whether it helped: `tune compare BEFORE AFTER`.
+"""`tune compare BEFORE AFTER`: what changed between two recordings, and whether it helped.
 
 A difference between two measurements is more than chance under these rules. Times: a rank test (Mann-Whitney U, normal
 approximation with correction for ties), two-sided at 1 %, of at least ten pods on each side; and the medians differ by
@@ -42,7 +42,7 @@ _SHARE = 0.1
 
 
 def compare_times(before: Sequence[float], after: Sequence[float], resolution_s: float) -> Difference:
-    """Whether times (seconds, of pods before and after) differ by more than chance; less is better."""
+    """Whether times (seconds, of pods before and after) differ by more than chance, and medians by `resolution_s`."""
     if min(len(before), len(after)) < LEAST:
         return "not enough data"
     old, new = statistics.median(before), statistics.median(after)
@@ -103,7 +103,7 @@ class ComparedSide(NamedTuple):
 
     @property
     def verbosity(self) -> int | None:
-        """The extender's log level: requests that were held back for less than 1 s are logged from 3 on."""
+        """The extender's log level; from 3 on it logs also requests that were held back for less than 1 s."""
         found = (container_of(pod.spec, EXTENDER_CONTAINER) for pod in self.scene.install.pods)
         container = next(filter(None, found), None)
         return verbosity_of(container)[0] if container else None
@@ -215,7 +215,7 @@ _VERDICTS = {
 
 
 class ChangeRow(NamedTuple):
-    """A row for a setting, a version or a count that differs."""
+    """A row for a setting, a version or a count that differs between the two sides."""
 
     setting: Prose
     before: Prose
@@ -223,7 +223,7 @@ class ChangeRow(NamedTuple):
 
 
 class MeasuredRow(NamedTuple):
-    """A row for a measured figure; the medians of stages in seconds, with their number of pods."""
+    """A row for a figure measured before and after; the medians of stages in seconds, with their number of pods."""
 
     figure: str
     pods_before: int
@@ -243,7 +243,7 @@ MEASURED = Sheet(
 
 
 def compare(request: Any, before: ComparedSide, after: ComparedSide) -> Report:
-    """The report on two recordings: a row per figure says what changed, that from creation to start is the answer."""
+    """The report on two recordings: a row per figure says what changed; the time from creation to start decides."""
     old, new = ({"recording": {"cluster": side.scene.cluster}, **side.settings} for side in (before, after))
     changes, figures = changes_of(old, new), _figures(before, after)
     waits = next(row for row in figures if row.figure == _THROTTLED)
@@ -264,9 +264,10 @@ def compare(request: Any, before: ComparedSide, after: ComparedSide) -> Report:
 def effect(
     whole: MeasuredRow, changes: Sequence[ChangeRow], loads: Sequence[int] = (), shown: Sequence[object] = ()
 ) -> tuple[str, dict[str, object]]:
-    """What came of it by the main figure, one of `_VERDICTS`, and the values of its text: with `shown` for the figure.
+    """Which of `_VERDICTS` the main figure gives, and the values of that verdict's text.
 
-    Two rounds of work are comparable where one is at most twice as hard.
+    `loads`: how hard the two rounds of work were; they are comparable if one is at most twice as hard. `shown`: values
+    for the text in place of the figure's.
     """
     kind: str = whole.answer
     if kind != _FEW and loads and max(loads) > _TIMES_THE_LOAD * min(loads):
@@ -288,7 +289,7 @@ def effect_report(
     gaps: Sequence[Gap],
     unsure: bool,
 ) -> Report:
-    """The report of a comparison; `came`: what came of it."""
+    """The report of a comparison; `came` is its verdict and the text of it."""
     kind, verdict = came
     lines = [Text("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
     changed = Text("tune.compare-changed", changes=prose.names(lines, _TOLD_CHANGES))
@@ -319,7 +320,7 @@ def _value(settings: Mapping[str, str], name: str) -> Prose:
 
 
 def changed_flags(changes: Iterable[ChangeRow]) -> list[str]:
-    """The flags of HAMi's extender that differ."""
+    """The flags of HAMi's extender among the settings that differ."""
     return [row.setting[2:] for row in changes if isinstance(row.setting, str) and row.setting.startswith("--")]
 
 
@@ -333,7 +334,7 @@ def _figures(before: ComparedSide, after: ComparedSide) -> list[MeasuredRow]:
 
 
 def figures_of_stages(before: Sequence[Life], after: Sequence[Life]) -> list[MeasuredRow]:
-    """The medians of each stage that both have, the whole time first."""
+    """The medians of each scheduling stage that both sides have, the whole time first."""
     stages = {stage.name: stage for stage in measure(settled(before))}
     rows: list[MeasuredRow] = []
     for new in measure(settled(after)):

@@ -1,7 +1,7 @@
-"""What changed between two days, and whether it helped: `tune compare DATE DATE`.
+"""`tune compare DATE DATE`: what changed between two days, and whether it helped.
 
 Prometheus has what was used of GPUs; the scheduler's arguments are those of the ReplicaSets that its Deployment keeps,
-and times of scheduling those of the pods that still exist. Where the arguments changed, these times decide, else the
+and times of scheduling those of the pods that still exist. If the arguments changed, these times decide, else the
 memory in use of a GPU.
 """
 

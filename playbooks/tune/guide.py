@@ -1,7 +1,4 @@
-"""The tuning guide's tables, as `guide.toml` has them.
-
-Its table of symptoms is shown beside what is seen here, its templates of values beside what is deployed.
-"""
+"""The tuning guide's tables (`guide.toml`): symptoms beside what is seen here, templates beside what is deployed."""
 
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
@@ -26,8 +23,8 @@ from playbooks.tune.scene import TuneScene
 
 
 class Client(NamedTuple):
-    """The guide's row for `nodes` nodes or more: requests a second (`qps`) and at once (`burst`) that the API client of
-    HAMi's scheduler may make. `timeout_s` bounds one request.
+    """The guide's row for `nodes` nodes or more: what the API client of HAMi's scheduler may do. It may make `qps`
+    requests a second and `burst` at once; `timeout_s` bounds one request.
     """
 
     nodes: int
@@ -57,9 +54,8 @@ class Scenario(NamedTuple):
 
 
 class TemplateSetting(NamedTuple):
-    """A value of a template. `path` is the chart's; after a blank, a word of the list at that path.
-
-    `read` tells where the deployed value stands: `flag NAME`, `config KEY` or `replicas`.
+    """A value of a template. `path` is the chart's; after a blank, a word of the list at that path. `read` tells where
+    the deployed value stands: `flag NAME`, `config KEY` or `replicas`.
     """
 
     path: str

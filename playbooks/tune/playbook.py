@@ -1,4 +1,4 @@
-"""Which of HAMi's settings should be changed here, by what is measured; and who holds GPUs without using them."""
+"""`tune`: which of HAMi's settings should be changed here, as measured; and who holds GPUs without using them."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -40,7 +40,7 @@ _RULES: Sequence[AdviceRule] = (
     memory_limits,
 )
 TUNE: tuple[Stage[TuneScene], ...] = (Stage("binds time out", bind_timeouts), Stage("advice", *_RULES))
-"""The stages of `tune`. All of them speak, in the order of advice of the same severity: settings are independent."""
+"""The stages of `tune`, in the order of advice of equal severity. Every stage speaks: settings are independent."""
 
 
 class Request(NamedTuple):
@@ -58,7 +58,7 @@ def request(
     all: bool = False,  # noqa: A002, FBT001, FBT002  # options
     template: str | None = None,
 ) -> Request:
-    """The question as typed. Raises UsageError for words that do not compare two dates."""
+    """Reads the typed question. Raises UsageError for words that do not compare two dates."""
     if not words:
         return Request(all, template or "")
     if words[0].lower() != COMPARE or len(words) != 3 or template:
@@ -83,10 +83,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, "TuneSc
 
 
 def diagnose(snapshot: Snapshot[Request, "TuneScene | PastDays"]) -> Report:
-    """The report: what should be changed, the worst first; or whether a change between two days helped.
-
-    Its table also has what should be kept or cannot be told.
-    """
+    """The report: what should be changed, kept or cannot be told, the worst first; or whether a change helped."""
     wanted, scene = snapshot.request, snapshot.scene
     if not isinstance(scene, TuneScene):
         from playbooks.tune.days import compare_days  # noqa: PLC0415  # as above

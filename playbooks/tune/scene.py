@@ -1,7 +1,4 @@
-"""What tuning advice is worked out from, read once for every topic.
-
-Nodes that are set up alike are a pool: advice about scaling and splitting is given for each.
-"""
+"""What tuning advice is worked out from, read once for every topic. Nodes that are set up alike are a pool."""
 
 import asyncio
 import re
@@ -51,8 +48,7 @@ _SIZES_MIB = (2 * 1024, 8 * 1024, 16 * 1024)
 
 
 class Pool(msgspec.Struct, frozen=True, dict=True):
-    """Nodes with the same label or GPU model, memory scaling and split count; `scaling` is None where it is not known.
-
+    """Nodes with the same label or GPU model, memory scaling and split count; `scaling` is None if it is not known.
     `by_node` are the GPUs of each node, in the nodes' order; `held` the pods that hold some of them.
     """
 
@@ -77,7 +73,7 @@ class Pool(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def smallest_mib(self) -> int:
-        """The least memory that a pod was given of one GPU; 0 where none was given any."""
+        """The least memory in MiB that a pod was given of one GPU; 0 if none was given any."""
         given = (share.memory_mib for held in self.held for share in held.shares.values())
         return min((amount for amount in given if amount), default=0)
 
@@ -91,7 +87,7 @@ POOLS = Sheet("pools", PoolRow)
 
 
 def pool_row(pool: Pool) -> PoolRow:
-    """The row of a pool: what it has, what was given of it and what is used; known only if measured of all shares."""
+    """The row of a pool: what it has, what was given of it and what is used; known only if measured for all shares."""
     shares = [share.memory_mib for held in pool.held for share in held.shares.values()]
     measured = all(not held.unmeasured and all(use.used for use in held.uses) for held in pool.held)
     used = sum(use.used.value for held in pool.held for use in held.uses if use.used)
@@ -168,10 +164,10 @@ class Throttled(NamedTuple):
 
 
 class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
-    """The cluster at one moment: all that advice is worked out from. Each part is a gap, or has gaps, where not read.
+    """The cluster at one moment: all that advice is worked out from. Each part is a gap, or has gaps, if not read.
 
     `without_share` are the pending pods that HAMi may have refused for want of a share. The quotas of `capacity` are
-    read where there are some; `as_of` is the moment to judge the ages of registrations by.
+    read if there are some; `as_of` is the moment to judge the ages of registrations by.
     """
 
     cluster: str
@@ -190,7 +186,7 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def scheduler(self) -> Pod | None:
-        """The scheduler pod that decides: the leader, or the first where none is known."""
+        """The scheduler pod that decides: the leader, or the first if none is known."""
         return self.install.leader or next(iter(self.install.pods), None)
 
     @property
@@ -200,7 +196,7 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def held_back(self) -> Throttled:
-        """The requests that extenders held back by the client limits that are set now: `--kube-qps`, `--kube-burst`."""
+        """The requests that extenders held back under the present client limits, `--kube-qps` and `--kube-burst`."""
         same = [
             (pod, waits)
             for pod, waits in self.throttled.by_scheduler
@@ -210,7 +206,7 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def held(self) -> list[MeasuredHolding]:
-        """The pods that hold GPUs, with their measured use; empty where the pods could not be read."""
+        """The pods that hold GPUs, with their measured use; empty if the pods could not be read."""
         return held_by(self.ledger.all(), self.usage.usage)
 
     @cached_property
@@ -220,7 +216,7 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def pools(self) -> list[Pool]:
-        """The pools of GPU nodes, the largest first; none where the nodes could not be read."""
+        """The pools of GPU nodes, the largest first; none if the nodes could not be read."""
         return [] if isinstance(self.nodes, Gap) else pools_of(self.nodes, self.held, self.seen)
 
     @cached_property
@@ -230,7 +226,7 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def peaks(self) -> dict[tuple[str, str, str], tuple[Peak, ...]]:
-        """The most that each container used within the window, by namespace, pod and GPU."""
+        """The most memory that each container used within the window, by namespace, pod and GPU."""
         found: dict[tuple[str, str, str], tuple[Peak, ...]] = {}
         for peak in sorted(self.usage.peaks, key=lambda peak: peak.used.value):
             of = peak.of.namespace, peak.of.pod, peak.of.uuid
@@ -244,7 +240,7 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
         return {(holder.namespace, holder.name): holder for holder in holders}
 
     def holder(self, held: MeasuredHolding) -> Holder | None:
-        """The pod with this holding; None where it was not read."""
+        """The pod with this holding; None if it was not read."""
         return self._holders.get((held.holding.namespace, held.holding.name))
 
     @property
@@ -258,7 +254,7 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
 
 
 async def gather_scene(sources: Sources) -> TuneScene:
-    """Reads all that advice is worked out from. Raises Unusable where nothing at all could be read."""
+    """Reads all that advice is worked out from. Raises Unusable if nothing at all could be read."""
     cluster = sources.cluster
     install = await gather_install(sources)
     nodes, holders, waiting, (throttled, locked), asked = await asyncio.gather(

@@ -247,7 +247,7 @@ def _no_rate(topic: Topic, scene: TuneScene, why: Prose) -> Advice:
 
 @rule("binding-failed", reads=("pending pods",))
 def bind_timeouts(scene: TuneScene) -> Iterator[Finding]:
-    """The finding that many of HAMi's pods are pending since their bind took longer than kube-scheduler waits."""
+    """The finding that many of HAMi's pods are pending because their bind took longer than kube-scheduler waits."""
     waiting, own = () if isinstance(scene.waiting, Gap) else scene.waiting, scene.install.scheduler_name
     return late_binds((pod for pod in waiting if pod.spec.scheduler_name == own), scene.install)
 
@@ -261,9 +261,7 @@ _SHOWN_LOCKS = 3
 
 
 class _Locks(NamedTuple):
-    """What the log says of node locks: those that expired, the pods that met a locked node, and of each node the pods
-    that locked it, and when.
-    """
+    """The log's node locks: those that expired, pods that met a locked node, and by node who locked it and when."""
 
     expired: list[tuple[Pod, LogLine]]
     refused: set[str]

@@ -53,7 +53,7 @@ from playbooks.tune.guide import splits_for
 from playbooks.tune.scene import Pool, TuneScene
 
 FULL = 0.95
-"""The part of a GPU's own memory from which in use it counts as full."""
+"""A GPU counts as full if at least this part of its own memory is in use."""
 SAFE = 0.9
 _LEAST, _MOST = 1.2, 2.0
 """The guide's range of over-commit."""
@@ -71,7 +71,7 @@ _CLAIMS: Mapping[Direction, str] = {
 
 @AdviceRule
 def memory_scaling(scene: TuneScene) -> list[Advice]:
-    """Advice on each pool's memory scaling: more memory may be promised than it has, or too much is."""
+    """Advice on each pool's memory scaling: whether more memory may be promised than it has, or too much is."""
     return [advice for pool in scene.pools for advice in _scaling(pool, scene)]
 
 
@@ -119,9 +119,8 @@ def _scaling(pool: Pool, scene: TuneScene) -> list[Advice]:
 
 
 def _full(pool: Pool, scene: TuneScene) -> list[tuple[str, Sample, int]]:
-    """The pool's GPUs whose own memory is used up, and that several hold: UUID, figure, MiB that it has.
-
-    Where memory is over-committed, one holder is enough: more is promised than the GPU has.
+    """The pool's GPUs whose own memory is used up, and that several hold: UUID, figure, MiB that it has. Where memory
+    is over-committed, one holder is enough: more is promised than the GPU has.
     """
     used, scaling = {gpu.uuid: gpu.used for gpu in scene.usage.usage.gpus}, pool.scaling or 1
     promised = [state.card for state in pool.gpus if state.slots > 1 or scaling > 1]
@@ -155,9 +154,7 @@ def _refuse_full(pool: Pool, full: list[tuple[str, Sample, int]], scene: TuneSce
 
 
 def _known(pool: Pool, scene: TuneScene) -> tuple[int, list[tuple[MeasuredHolding, Peak]]] | None:
-    """What a pool's pods with a whole window requested, in MiB, and used at most; None unless a whole window is known
-    of nearly all memory that was requested.
-    """
+    """What a pool's pods with a whole window requested (MiB) and used at most; None unless nearly all are known."""
     of_pool: list[tuple[MeasuredHolding, Peak]] = []
     requested = covered = 0
     known, enough = scene.peaks, COVERED * WINDOW_HOURS
@@ -199,7 +196,6 @@ _NONE = 2**31
 
 class _Short(NamedTuple):
     """The pods that wait for nothing but a share, each with the nodes that would take it if their GPUs had more.
-
     `unknown`: why that is not known of all pods; empty where it is.
     """
 

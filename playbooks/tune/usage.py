@@ -1,10 +1,8 @@
 """Advice by what pods use of their GPUs, about who holds them, limits and scheduling.
 
-A node without figures of vGPUmonitor has a fault if its answer has none; else its use is only not known.
-
-Memory: under 30 % of its limit somebody asks for too much, over 90 % the container is about to run out; the bounds are
-the guide's. A limit that leaves a tenth free of the most that was used is recommended: to ask for less, the most of a
-whole window.
+A node without figures of vGPUmonitor has a fault if its answer has none; else its use is only not known. Memory: under
+30 % of its limit somebody asks for too much, over 90 % the container is about to run out; the bounds are the guide's. A
+limit that leaves a tenth free of the most that was used is recommended: to ask for less, the most of a whole window.
 
 `gpuCorePolicy`: whether HAMi-core holds containers to the cores that they requested. With `force` it always does, with
 `disable` never (HAMi docs/config.md, variable GPU_CORE_UTILIZATION_POLICY). A container above its request is a sign
@@ -211,7 +209,7 @@ _STRICT = "force"
 
 @AdviceRule
 def core_policy(scene: TuneScene) -> list[Advice]:
-    """Advice on gpuCorePolicy where containers use more cores of shared GPUs than they requested."""
+    """Advice on gpuCorePolicy if containers use more cores of shared GPUs than they requested."""
     if before_library(scene):
         return []
     deployed = gpu_setting(scene, "gpuCorePolicy")
@@ -249,7 +247,6 @@ def core_policy(scene: TuneScene) -> list[Advice]:
 
 
 def _above(scene: TuneScene) -> Iterator[tuple[MeasuredHolding, CoreUse, int]]:
-    """The containers that used more of a shared GPU's cores than they requested, and how many that was."""
     by_pod = {(held.holding.namespace, held.holding.name): held for held in scene.held}
     users = Counter(uuid for held in scene.held for uuid in held.shares)
     for use in scene.cores.above:
@@ -283,7 +280,7 @@ class _Split(NamedTuple):
 
 @AdviceRule
 def policies(scene: TuneScene) -> list[Advice]:
-    """Advice on the scheduling policies: whether packing makes room for a pending pod where spreading leaves none."""
+    """Advice on the scheduling policies: whether packing makes room for a pending pod if spreading leaves none."""
     if not scene.install.seen:
         return [unknown("scheduling-policy", Text("tune.scheduler-unknown"))]
     now = {name: flag(scene, name).value or default for name, default in _DEFAULTS.items()}
@@ -348,9 +345,7 @@ def _asked(pod: Pod, scene: TuneScene) -> int:
 
 
 def _packed(gpus: Sequence[CardState], shares: Sequence[Share]) -> int:
-    """The most that is free on one GPU with the shares put on as few as possible: the largest first, each on the first
-    GPU that has room. 0 where they do not fit so.
-    """
+    """The most free on one GPU with the shares packed, the largest first; 0 if they do not fit so."""
     room = [[state.card.memory_mib, state.card.cores, state.card.slots] for state in gpus]
     for share in sorted(shares, key=lambda share: -share.memory_mib):
         needs = (share.memory_mib, share.cores, share.slots)

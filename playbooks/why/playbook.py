@@ -1,7 +1,5 @@
-"""Why is a pod pending, or why did it fail to get its device?
-
-What is read depends on the pod: one that waits for a node, one that has it, or none of that name. Each has its table
-of rules in `playbooks/judgement`.
+"""`why`: why is a pod pending, or why did it fail to get its device? What is read depends on the pod: one that waits
+for a node, one that has it, or none of that name. Each has its table of rules in `playbooks/judgement`.
 """
 
 from collections import defaultdict
@@ -38,7 +36,7 @@ from playbooks.scenes.waiting_pod import PodScene
 
 
 class CandidateRow(NamedTuple):
-    """A row for the nodes of one verdict for the same reason."""
+    """A row for the nodes with the same verdict for the same reason."""
 
     verdict: str
     reason: Prose
@@ -67,7 +65,7 @@ _OF_MEMORY = ("scheduler-ledger-stale", "registration-ignored", "waiting-for-ret
 
 
 class Snapshot(NamedTuple):
-    """What `why` read about one pod, and when. `found` is the pod as it was looked up, None where none was found."""
+    """What `why` read about one pod, and when. `found` is the pod as it was looked up; None if none was found."""
 
     wanted: Subject
     cluster: str
@@ -78,7 +76,7 @@ class Snapshot(NamedTuple):
 
     @property
     def pod(self) -> Pod | None:
-        """The pod, None where it does not exist, or could not be read."""
+        """The pod; None if it does not exist, or could not be read."""
         return None if isinstance(self.scene, AbsentScene) else self.scene.pod
 
     @property
@@ -88,12 +86,12 @@ class Snapshot(NamedTuple):
 
 
 def request(pod: str, namespace: str = "") -> Subject:
-    """The pod or owner in the words that were typed."""
+    """Reads the pod or owner from the words that were typed."""
     return parse_subject(pod, namespace)
 
 
 async def gather(wanted: Subject, sources: Sources) -> Snapshot:
-    """Reads the pod, then what bears on it: the cluster's nodes where it is pending, else its own. Raises Unusable."""
+    """Reads the pod, then what bears on it: the cluster's nodes if it is pending, else its own. Raises Unusable."""
     cluster = sources.cluster
     found = await _find(cluster, wanted)
     if not isinstance(found, FoundPod):
@@ -163,7 +161,6 @@ def diagnose(snapshot: Snapshot) -> Report:
 
 
 def _unread(scene: PodScene, judged: Judgement, undecodable: Sequence[str]) -> list[Gap]:
-    """What could not be read of what decides about a waiting pod, and where our own fit is not sure."""
     process, gaps = scene.cluster.process, scene_gaps(scene.cluster, undecodable)
     gaps += [read for read in (scene.group_events, scene.queued) if isinstance(read, Gap)]
     gaps += [*(scene.claims.gaps if scene.claims else ()), *scene.volcano_plugins.gaps]

@@ -1,5 +1,4 @@
 """Serves a made-up cluster, or a recording, until interrupted: `python -m sandbox.apiserver --nodes 5000 --pods 50000`.
-
 The first line on stdout is the server's URL; it is written when the server answers.
 """
 

@@ -1,4 +1,4 @@
-"""Who may do what, as role-based access control decides it, and what it tells who asks."""
+"""Role-based access control of the sandbox's API server: who may do what, and what a refusal says."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -47,7 +47,7 @@ class Access:
         return self.granted is None or any(rule.covers(target, verb) for rule in self.granted)
 
     def review(self, plural: str, asked: Object) -> Object | None:
-        """The answer to a SelfSubjectAccessReview or SelfSubjectRulesReview, None for another plural."""
+        """The answer to a SelfSubjectAccessReview or SelfSubjectRulesReview; None for another plural."""
         spec: Mapping[str, Any] = asked.get("spec") or {}
         if plural == "selfsubjectaccessreviews":
             return asked | {"metadata": {}, "status": {"allowed": self._allows_review(spec)}}

@@ -50,9 +50,8 @@ class Versions:
 
 
 class ListQuery(NamedTuple):
-    """One page that is asked for; `continue_token` as the client sent it, `limit` 0 for everything.
-
-    `exactly` and `not_before` are resourceVersions that the list must be at, or have reached; 0 for any.
+    """The request for one page of a list: `continue_token` as the client sent it, `limit` 0 for everything. `exactly`
+    and `not_before` are resourceVersions that the list must be at, or have reached; 0 for any.
     """
 
     namespace: str = ""
@@ -73,10 +72,8 @@ class Page(NamedTuple):
 
 
 class Collection:
-    """All objects of one kind.
-
-    `changes` is the bounded past. A watch cannot start before version `forgotten`; the newest change that is no longer
-    in `changes` was at `lost`.
+    """All objects of one kind. `changes` is the bounded past. A watch cannot start before version `forgotten`; the
+    newest change that is no longer in `changes` was at `lost`.
     """
 
     def __init__(self, kind: Kind, versions: Versions, items: Iterable[Mapping[str, Any]] = ()) -> None:
@@ -99,7 +96,7 @@ class Collection:
         return self._by_key.get(self.key(namespace, name))
 
     def object(self, namespace: str, name: str) -> Object | None:
-        """A copy of one object, None when there is none of that name."""
+        """A copy of one object; None if there is none of that name."""
         entry = self.entry(namespace, name)
         return decoded(entry, self.kind) if entry else None
 
@@ -146,7 +143,7 @@ class Collection:
         return self._apply(Change(version, "MODIFIED" if before else "ADDED", entry, before))
 
     def since(self, version: int) -> list[Change]:
-        """The changes behind that version that are still told, oldest first."""
+        """The changes after that version that are still kept, oldest first."""
         unseen: list[Change] = []
         for change in reversed(self.changes):
             if change.version <= version:
@@ -155,7 +152,7 @@ class Collection:
         return unseen[::-1]
 
     def remove(self, namespace: str, name: str) -> Change:
-        """Takes an object out. KeyError when there is none of that name."""
+        """Removes an object. Raises KeyError if there is none of that name."""
         before = self._by_key[self.key(namespace, name)]
         version = self.versions.next()
         return self._apply(Change(version, "DELETED", at_version(before, version), before))
@@ -238,7 +235,7 @@ class Collection:
 
 
 def matcher(kind: Kind, namespace: str, labels: str, fields: str) -> Callable[[Entry], bool]:
-    """Whether an entry belongs to such a list. Raises the server's 400 for a selector that it does not take."""
+    """A test whether an entry belongs to such a list. Raises the server's 400 for a selector that it does not take."""
     of_fields: list[Test] = field_tests(kind.name, fields)
     of_labels: list[Test] = label_tests(labels)
 

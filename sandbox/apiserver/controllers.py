@@ -35,8 +35,8 @@ _MICROSECONDS = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 class Timing(NamedTuple):
-    """How long things take, in seconds: until a new pod is ready, until an ended one is gone, until another pod takes
-    over a Lease whose holder is gone. The holder of a Lease renews it every `renew_s`, never when that is 0.
+    """Seconds until a new pod is ready, until an ended one is gone, and until another pod takes over an orphaned Lease.
+    The holder of a Lease renews it every `renew_s`, never if that is 0.
     """
 
     ready_s: float = 2
@@ -79,7 +79,7 @@ class Controllers:
             pass
 
     def step(self) -> bool:
-        """Does what is due, then acts once on what has changed; False when there was nothing to do."""
+        """Does what is due, then acts once on what has changed; False if there was nothing to do."""
         before = self._versions.newest
         while self._due and self._due[0][0] <= self._writer.clock():
             heapq.heappop(self._due)[2]()
@@ -92,7 +92,7 @@ class Controllers:
         return self._versions.newest != before
 
     def end_pod(self, pod: Object, grace_s: int) -> Object | None:
-        """Marks a pod as ending, and takes it out later; None, and nothing done, where it can go at once."""
+        """Marks a pod as ending, and removes it later; returns None, and does nothing, if it can go at once."""
         if grace_s == 0 or not pod["spec"].get("nodeName"):
             return None
         if not pod["metadata"].get("deletionTimestamp"):

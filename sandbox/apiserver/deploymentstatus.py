@@ -8,7 +8,7 @@ from sandbox.apiserver.templates import is_ready
 
 
 def replica_set_status(replica_set: Object, pods: Sequence[Object]) -> Object:
-    """`pods` are those that it owns, ending ones included."""
+    """The status of a ReplicaSet; `pods` are those that it owns, ending ones included."""
     active = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
     ready = sum(is_ready(pod) for pod in active)
     counts = {"fullyLabeledReplicas": len(active), "readyReplicas": ready, "availableReplicas": ready}
@@ -23,7 +23,7 @@ def replica_set_status(replica_set: Object, pods: Sequence[Object]) -> Object:
 
 
 def deployment_status(deployment: Object, sets: Sequence[Object], pods: Sequence[Sequence[Object]], now: str) -> Object:
-    """`pods` are those of each ReplicaSet; the last of `sets` is that of the present template."""
+    """The status of a Deployment; `pods` are those of each ReplicaSet, of which the last has the present template."""
     active = [[pod for pod in group if not pod["metadata"].get("deletionTimestamp")] for group in pods]
     present, ready = [len(group) for group in active], [sum(map(is_ready, group)) for group in active]
     replicas = deployment["spec"].get("replicas", 1)

@@ -1,5 +1,4 @@
 """What the API server says about itself: its groups, their resources, and as much OpenAPI as kubectl asks for.
-
 Aggregated discovery is not offered; clients fall back to one document a group, as they do with old servers.
 """
 
@@ -21,27 +20,27 @@ Document = dict[str, Any]
 
 
 def api_versions(address: str) -> Document:
-    """`/api`."""
+    """The document at `/api`."""
     servers = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": servers}
 
 
 def group_list(kinds: Iterable[Kind]) -> Document:
-    """`/apis`."""
+    """The document at `/apis`."""
     apis = sorted({kind.api for kind in kinds if kind.group} | {REVIEWS})
     names = dict.fromkeys(api.split("/")[1] for api in apis)
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name, apis) for name in names]}
 
 
 def group(kinds: Iterable[Kind], name: str) -> Document | None:
-    """`/apis/<group>`, None for a group that is not served."""
+    """The document at `/apis/<group>`; None for a group that is not served."""
     groups = group_list(kinds)["groups"]
     found = next((group for group in groups if group["name"] == name), None)
     return {"kind": "APIGroup", "apiVersion": "v1", **found} if found else None
 
 
 def resource_list(kinds: Iterable[Kind], api: str) -> Document | None:
-    """`/api/v1`, `/apis/<group>/<version>`; None for one that is not served."""
+    """The document at `/api/v1` or `/apis/<group>/<version>`; None for one that is not served."""
     resources = [resource for kind in kinds if kind.api == api for resource in _resources(kind)]
     if api == REVIEWS:
         resources = [_resource(name, kind, namespaced=False, verbs=["create"]) for name, kind in _REVIEW_KINDS.items()]
@@ -52,13 +51,13 @@ def resource_list(kinds: Iterable[Kind], api: str) -> Document | None:
 
 
 def openapi_index(kinds: Iterable[Kind]) -> Document:
-    """`/openapi/v3`."""
+    """The document at `/openapi/v3`."""
     apis = sorted({kind.api for kind in kinds})
     return {"paths": {api: {"serverRelativeURL": f"/openapi/v3/{api}?hash=0"} for api in apis}}
 
 
 def openapi(kinds: Iterable[Kind], api: str) -> Document:
-    """`/openapi/v3/<api>`: no schemas; that a PATCH takes dryRun and fieldValidation, which kubectl looks for."""
+    """The document at `/openapi/v3/<api>`, without schemas: that a PATCH takes dryRun and fieldValidation."""
     paths: Document = {}
     for kind in kinds:
         if kind.api != api:

@@ -18,9 +18,8 @@ _META = "meta.k8s.io/v1"
 
 
 def shape_of(accept: str, kind: Kind, *, is_list: bool) -> Shape:
-    """What the first media type that is acceptable asks for.
-
-    Raises the server's 406 for metadata of a list where one object is the answer, and the other way round.
+    """The shape that the first acceptable media type asks for. Raises the server's 406 for metadata of a list where one
+    object is the answer, and the other way round.
     """
     first = accept.split(",", maxsplit=1)[0].replace(" ", "")
     if "as=Table;" in first + ";":
@@ -37,7 +36,7 @@ def shape_of(accept: str, kind: Kind, *, is_list: bool) -> Shape:
 
 
 def one_body(kind: Kind, entry: Entry, shape: Shape, now: datetime) -> bytes:
-    """The body of the answer that is one object."""
+    """The body of an answer with one object."""
     if shape == "metadata":
         return partial(entry)
     if shape == "table":
@@ -55,7 +54,7 @@ def list_body(collection: Collection, query: ListQuery, shape: Shape, now: datet
 
 
 def watch_encoding(kind: Kind, shape: Shape, clock: Callable[[], datetime]) -> Encoding:
-    """How a watch sends objects in that shape; of a table's columns only the first event tells."""
+    """How a watch sends objects in that shape; only the first event tells a table's columns."""
     if shape == "metadata":
         return Encoding(partial, lambda item: _partial_bookmark(item["metadata"]))
     if shape == "object":

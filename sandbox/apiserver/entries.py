@@ -13,9 +13,8 @@ ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 class Entry(NamedTuple):
-    """An object as bytes, and what selectors ask about.
-
-    `key` sorts as etcd does: `namespace/name`. `rest` is all that follows the metadata, to the closing brace.
+    """An object as bytes, and what selectors ask about. `key` sorts as etcd does: `namespace/name`. `rest` is all that
+    follows the metadata, to the closing brace.
     """
 
     key: str
@@ -26,7 +25,7 @@ class Entry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What happened to one object. `entry` is its new state; of a deleted one the last, at the deletion's version."""
+    """What happened to one object. `entry` is its new state, or its last one at the deletion's version."""
 
     version: int
     type: ChangeType
@@ -55,12 +54,12 @@ def at_version(entry: Entry, version: int) -> Entry:
 
 
 def list_item(entry: Entry) -> bytes:
-    """The object as a list has it: without kind and apiVersion."""
+    """The object as it stands in a list: without kind and apiVersion."""
     return b'{"metadata":' + entry.metadata + entry.rest
 
 
 def whole(entry: Entry, kind: Kind) -> bytes:
-    """The object with its kind."""
+    """The object with its kind and apiVersion."""
     head = b'{"kind":"%s","apiVersion":"%s",' % (kind.name.encode(), kind.api_version.encode())
     return head + list_item(entry)[1:]
 

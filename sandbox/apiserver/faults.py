@@ -50,7 +50,7 @@ class Fault:
             failure(self.status, Target(), self.retry_after)
 
     def fires(self, path: str, verb: str) -> bool:
-        """Whether this request fails; counts it when the fault is about such requests."""
+        """Whether this request fails; counts it if the fault is about such requests."""
         if self._verb not in {"", verb} or not re.search(self.path, path):
             return False
         self._seen += 1
@@ -70,9 +70,8 @@ async def spoil(
     answer: Callable[[], Awaitable[web.StreamResponse]],
     closing: asyncio.Event,
 ) -> web.StreamResponse:
-    """Answers a request as a fault says that is not of watches alone.
-
-    `answer` gives what the server would have said; `closing` ends a wait.
+    """Answers a request as a fault says that is not only for watches. `answer` gives what the server would have said;
+    `closing` ends a wait.
     """
     match fault.kind:
         case "status":

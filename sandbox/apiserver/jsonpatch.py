@@ -23,7 +23,7 @@ def apply_json_patch(document: Any, operations: Sequence[Any]) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equality of JSON values: 1 is 1.0, but not true."""
+    """Whether two JSON values are equal: 1 is 1.0, but not true."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):

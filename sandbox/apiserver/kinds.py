@@ -23,12 +23,12 @@ class Kind(NamedTuple):
 
     @property
     def qualified(self) -> str:
-        """`Pod`, `Deployment.apps`: how messages name a kind."""
+        """The name of the kind in messages: `Pod`, `Deployment.apps`."""
         return f"{self.name}.{self.group}" if self.group else self.name
 
     @property
     def resource(self) -> str:
-        """`pods`, `deployments.apps`: how messages name a resource, and recordings a file."""
+        """The name of the resource in messages, and of its file in recordings: `pods`, `deployments.apps`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
@@ -65,7 +65,7 @@ def _rows() -> Iterator[Kind]:
 
 
 KINDS = tuple(_rows())
-"""What is served even where nothing was seeded: an empty list is an answer, an unknown resource is a 404."""
+"""The kinds that are served even if nothing was seeded: an empty list is an answer, an unknown resource is a 404."""
 
 SCALED = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
 """Kinds with a `scale` subresource."""

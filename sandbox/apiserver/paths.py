@@ -14,7 +14,7 @@ GROUP_VERSION = "/{api:api/v1|apis/[^/]+/[^/]+}"
 NAMESPACED = GROUP_VERSION + "/namespaces/{namespace}/{plural}"
 HEADERS = {"Cache-Control": "no-cache, private"}
 FAULT: web.RequestKey[Fault | None] = web.RequestKey("fault")
-"""The fault of watches that a request has been given."""
+"""The key under which a request keeps its fault of watches."""
 
 _TRUE = frozenset({"1", "true", "True", "TRUE", "t"})
 
@@ -30,7 +30,7 @@ def apis_of(path: str) -> Iterable[str]:
 
 
 def verb_of(request: web.Request, target: Target) -> str:
-    """The verb that authorization knows the request by."""
+    """The verb by which authorization knows the request."""
     match request.method:
         case "GET" | "HEAD" if target.name:
             return "get"
@@ -51,7 +51,7 @@ def is_set(request: web.Request, name: str) -> bool:
 
 
 def whole_number(request: web.Request, name: str) -> int | None:
-    """A number of the query, None when it is left out. Raises the server's 400 for one that is none."""
+    """A number of the query; None if it is left out. Raises the server's 400 for one that is none."""
     text = request.query.get(name)
     if not text:
         return None
@@ -62,7 +62,7 @@ def whole_number(request: web.Request, name: str) -> int | None:
 
 
 def is_dry_run(request: web.Request) -> bool:
-    """Whether nothing is to be stored. Raises the server's 422 for a value other than All."""
+    """Whether the request wants nothing stored. Raises the server's 422 for a value other than All."""
     values = request.query.getall("dryRun", [])
     if any(value != "All" for value in values):
         cause = Cause("FieldValueNotSupported", f'Unsupported value: "{values[0]}": supported values: "All"', "dryRun")

@@ -21,7 +21,7 @@ class LogWanted(NamedTuple):
 
 
 def log_part(log: bytes, wanted: LogWanted) -> bytes:
-    """The lines since then, of those the last `tail_lines`, of those the first `limit_bytes`.
+    """The lines since `since_s` or `since_time`, of those the last `tail_lines`, of those the first `limit_bytes`.
 
     A recorded log is old: for `since_s` its newest klog line is "now". A log without klog lines is given whole. Lines
     are taken to be in order, within one year.

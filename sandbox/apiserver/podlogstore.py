@@ -40,7 +40,7 @@ class PodLogs:
         return self._logs.get(key, b"")
 
     def set_verbosity(self, key: LogKey, level: int, now: datetime) -> None:
-        """What `PUT /debug/flags/v` does to a running process: from now on it says that much."""
+        """Does what `PUT /debug/flags/v` does to a running process: from now on it logs at that level."""
         self._raised[key] = level
         self._simulate(key, level, now)
         self.grown.wake()

@@ -20,18 +20,18 @@ Recorded = Mapping[tuple[str, str, str], bytes]
 
 
 class Reply(NamedTuple):
-    """What the process in the pod answered."""
+    """The answer of the process in the pod."""
 
     status: int
     content_type: str
     body: bytes
     verbosity: int | None = None
-    """The level that kube-scheduler has been set to by this request."""
+    """The level that this request has set kube-scheduler to."""
     headers: Mapping[str, str] = {}
 
 
 class Asked(NamedTuple):
-    """What is passed on of a request; `path` has no leading slash."""
+    """The parts of a request that are passed on to a pod; `path` has no leading slash."""
 
     method: str
     path: str
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
 
 
 class Address(NamedTuple):
-    """`[scheme:]name[:port]`, which the API server takes in place of a pod's name."""
+    """A pod's address as the API server takes it in place of its name: `[scheme:]name[:port]`."""
 
     scheme: str
     name: str
@@ -60,8 +60,8 @@ def parse_address(text: str) -> Address:
 class PodPorts:
     """Recorded metrics (by namespace, pod, port) and profiles (by namespace, pod, profile) behind pods' ports.
 
-    A profile takes the seconds that are asked for: `wait` lets them pass. `profiling` are the pods (namespace, name)
-    of which a CPU profile is being taken; there is one at a time, and none any more once its client has gone.
+    A profile takes the seconds that are asked for: `wait` lets them pass. `profiling` are the pods (namespace, name) of
+    which a CPU profile is being taken; there is one at a time, and none any more once its client has gone.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class PodPorts:
         self._taken: Counter[tuple[str, str, str]] = Counter()
 
     def alternate(self, name: str, content: bytes) -> None:
-        """Every second profile of this name that a pod gives is this one: there is something to compare."""
+        """Gives this content for every second profile of that name that a pod gives: there is something to compare."""
         self._alternates[name] = content
 
     def inherit(self, pod: Object, sibling: Object) -> None:
-        """A pod made from the same Deployment shows what its sibling did. Where the recorded pod served its profiles
-        by `--profiling`, it shows those only while that is set.
+        """Lets a pod made from the same Deployment show what its sibling did. If the recorded pod served its profiles
+        by `--profiling`, the new one shows them only while that is set.
         """
         here, there = _where(pod), _where(sibling)
         for recorded in (self._metrics, self._profiles):
@@ -95,7 +95,7 @@ class PodPorts:
         self._inherited.add(here)
 
     async def answer(self, pod: Object, address: Address, asked: Asked) -> Reply:
-        """What the pod answers. Raises the server's 503 when nothing listens there."""
+        """The pod's answer. Raises the server's 503 if nothing listens there."""
         ip = pod.get("status", {}).get("podIP", "")
         port = address.port or self._first_port(pod)
         if not ip or port not in self._listening(pod):

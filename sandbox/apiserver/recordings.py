@@ -13,9 +13,8 @@ from sandbox.apiserver.timeshift import shift_log, shift_objects, whole_seconds
 
 
 class Seed(NamedTuple):
-    """What a recording holds, in the shape that `ApiServer` takes it; `server_version` is empty when it has none.
-
-    `metrics` is keyed by namespace, pod and port, `profiles` by namespace, pod and profile.
+    """What a recording holds, as `ApiServer` takes it; `server_version` is empty if it has none. `metrics` is keyed by
+    namespace, pod and port, `profiles` by namespace, pod and profile.
     """
 
     objects: dict[str, list[dict[str, Any]]]
@@ -27,9 +26,8 @@ class Seed(NamedTuple):
 
 
 def read_recording(path: Path, shift_to: datetime | None = None) -> Seed:
-    """What is in a recording: a folder, or a .tar.gz with or without a folder around it.
-
-    With `shift_to` every time in it is moved, as if it had been taken then.
+    """Reads a recording: a folder, or a .tar.gz with or without a folder around it. With `shift_to` every time in it is
+    moved, as if it had been taken then.
     """
     files = _archived(path, path.stat().st_mtime_ns) if path.is_file() else dict(_in_folder(path))
     meta = msgspec.json.decode(files.get(PurePosixPath("meta.json"), b"{}"))

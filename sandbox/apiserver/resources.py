@@ -34,7 +34,7 @@ _GZIP_LEVEL = 1
 _WATCH_S = 1800  # between this and twice as much is the server's own choice
 
 DeletePod = Callable[[Object, int], Object | None]
-"""Begins to delete a pod that runs, with that grace period; None when it can go at once."""
+"""Begins to delete a pod that runs, with that grace period; None if it can go at once."""
 
 
 class Resources:
@@ -59,7 +59,7 @@ class Resources:
         self._compressed = lru_cache(maxsize=512)(_compressed)
 
     def collection(self, target: Target) -> Collection:
-        """The collection that a path is about. Raises the server's 404 when it serves no such resource."""
+        """The collection that a path is about. Raises the server's 404 if it serves no such resource."""
         collection = self._store.collection(target.api, target.plural)
         if collection is None:
             raise (no_such_resource() if self._store.serves(target.api) else web.HTTPNotFound())

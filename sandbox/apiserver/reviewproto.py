@@ -1,6 +1,5 @@
-"""Access reviews in protobuf, which is how kubectl sends them; it reads the answer in JSON.
-
-Field numbers: k8s.io/apimachinery pkg/runtime/generated.proto and k8s.io/api authorization/v1/generated.proto.
+"""Access reviews in protobuf, which is how kubectl sends them; it reads the answer in JSON. Field numbers:
+k8s.io/apimachinery pkg/runtime/generated.proto and k8s.io/api authorization/v1/generated.proto.
 """
 
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ _KINDS = {"selfsubjectaccessreviews": "SelfSubjectAccessReview", "selfsubjectrul
 
 
 def read_review(plural: str, body: bytes) -> Object:
-    """The review as it would be in JSON. Raises the server's 400 for bytes that are none."""
+    """An access review in protobuf as it would be in JSON. Raises the server's 400 for bytes that are none."""
     if not body.startswith(_MAGIC) or plural not in _KINDS:
         raise bad_request("couldn't get version/kind; the body is no protobuf of an access review")
     head = {"kind": _KINDS[plural], "apiVersion": "authorization.k8s.io/v1"}

@@ -25,7 +25,7 @@ _UID = re.compile(rb'pod="(?P<name>[^"/]+)" uuid="(?P<uid>[0-9a-f-]{36})" namesp
 
 
 def verbosity(container: Mapping[str, Any]) -> int:
-    """The `-v` of a container's command and args; the last one counts, and 0 where there is none."""
+    """The `-v` of a container's command and args; the last one counts, and 0 if there is none."""
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     level = 0
     for index, word in enumerate(words):
@@ -41,9 +41,8 @@ def verbosity(container: Mapping[str, Any]) -> int:
 def scheduler_log(
     container: str, level: int, newest: datetime, uid_of: Callable[[str, str], str | None]
 ) -> bytes | None:
-    """The log of that container of the scheduler, its newest line at that time; None for any other container.
-
-    `uid_of` gives the uid of a pod by namespace and name, None when there is no such pod.
+    """The log of that container of HAMi's scheduler, its newest line at `newest`; None for any other container.
+    `uid_of` gives the uid of a pod by namespace and name, None if there is no such pod.
     """
     if container not in _NAMES:
         return None

@@ -110,9 +110,8 @@ class ApiServer:
 
     @classmethod
     def from_recording(cls, path: Path, *, shift_to: datetime | None = None, **options: Any) -> Self:
-        """A server seeded from a recording of ours (a folder or .tar.gz); `options` as for the constructor.
-
-        `shift_to` moves every time in it by one offset, as if it had been taken then.
+        """A server seeded from a recording of ours (a folder or .tar.gz); `options` as for the constructor. `shift_to`
+        moves every time in it by one offset, as if it had been taken then.
         """
         seed = read_recording(path, shift_to)
         if seed.server_version:
@@ -179,11 +178,11 @@ class ApiServer:
         return item
 
     def remove(self, resource: str, namespace: str, name: str) -> None:
-        """Takes an object out. KeyError when there is none."""
+        """Removes an object. Raises KeyError if there is none."""
         self._store.of(resource).remove(namespace, name)
 
     def object(self, resource: str, namespace: str, name: str) -> Object | None:
-        """A copy of an object, None when there is none of that name."""
+        """A copy of an object; None if there is none of that name."""
         return self._store.of(resource).object(namespace, name)
 
     def forget(self) -> None:
@@ -196,11 +195,11 @@ class ApiServer:
         self._served.cut()
 
     def append_log(self, namespace: str, pod: str, container: str, text: bytes) -> None:
-        """The container writes to its log."""
+        """Appends to a container's log, as the container does."""
         self._logs.append((namespace, pod, container), text)
 
     def kubeconfig(self, *, token: str | None = None, namespace: str = "default") -> str:
-        """The text of a kubeconfig for this server; `token` in place of the server's own."""
+        """The text of a kubeconfig for this server, with `token` or else the server's own."""
         token = self.token if token is None else token
         name = "sandbox"
         content = {

@@ -19,7 +19,7 @@ _TOO_OLD = (
 
 
 class Target(NamedTuple):
-    """What a request path names. `api` is the path of group and version: `api/v1`, `apis/apps/v1`."""
+    """The object or list that a request path names. `api` is the path of its group and version, as `apis/apps/v1`."""
 
     api: str = ""
     plural: str = ""
@@ -33,7 +33,7 @@ class Target(NamedTuple):
 
     @property
     def resource(self) -> str:
-        """`pods`, `deployments.apps`: how messages name a resource."""
+        """The name of the resource in messages: `pods`, `deployments.apps`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def details(self) -> dict[str, str]:
@@ -77,9 +77,8 @@ def unauthorized() -> ApiError:
 
 
 def forbidden(target: Target, verb: str = "") -> ApiError:
-    """What a service account without the right gets; the message of a real authorizer.
-
-    `verb` is `get` or `list` unless given.
+    """The error that a service account without the right gets, with the message of a real authorizer. `verb` is `get`
+    or `list` unless given.
     """
     what = f'{target.resource} "{target.name}"' if target.name else target.resource
     verb = verb or ("get" if target.name else "list")
@@ -90,12 +89,12 @@ def forbidden(target: Target, verb: str = "") -> ApiError:
 
 
 def not_found(target: Target) -> ApiError:
-    """There is no such object."""
+    """The error that there is no such object."""
     return ApiError(404, "NotFound", f'{target.resource} "{target.name}" not found', details=target.details())
 
 
 def no_such_resource() -> ApiError:
-    """The group and version are served, but have no such resource."""
+    """The error that the group and version are served, but have no such resource."""
     return ApiError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
@@ -109,35 +108,35 @@ def not_acceptable(message: str) -> ApiError:
 
 
 def expired(continue_token: str = "") -> ApiError:
-    """A continue token that is too old; the new one goes on where it stood, without consistency."""
+    """The error for a continue token that is too old; the new token goes on where it stood, without consistency."""
     return ApiError(410, "Expired", _TOO_OLD, metadata={"continue": continue_token} if continue_token else None)
 
 
 def list_too_old() -> ApiError:
-    """A list of exactly a version that is no longer kept."""
+    """The error for a list of exactly a version that is no longer kept."""
     return ApiError(410, "Expired", "The resourceVersion for the provided list is too old.")
 
 
 def watch_too_old(wanted: int, oldest: int) -> ApiError:
-    """A watch from a version that is no longer kept. It is sent as an event, behind a 200."""
+    """The error for a watch from a version that is no longer kept; it is sent as an event, behind a 200."""
     return ApiError(410, "Expired", f"too old resource version: {wanted} ({oldest})")
 
 
 def version_too_large(wanted: int, newest: int) -> ApiError:
-    """A version that has not been reached yet."""
+    """The error for a version that has not been reached yet."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     message = f"Timeout: Too large resource version: {wanted}, current: {newest}"
     return ApiError(504, "Timeout", message, details={"causes": [cause]}, retry_after=1)
 
 
 def conflict(target: Target, problem: str = _MODIFIED) -> ApiError:
-    """The object is not the one, or not at the resourceVersion, that the writer has seen."""
+    """The error that the object is not the one, or not at the resourceVersion, that the writer has seen."""
     message = f'Operation cannot be fulfilled on {target.resource} "{target.name}": {problem}'
     return ApiError(409, "Conflict", message, details=target.details())
 
 
 def precondition_failed(kind: Kind, name: str, problem: str) -> ApiError:
-    """The object is another one than the writer means."""
+    """The error that the object is another one than the writer means."""
     message = f'Operation cannot be fulfilled on {kind.qualified} "{name}": {problem}'
     return ApiError(409, "Conflict", message, details=_about(kind.name, kind.group, name))
 
@@ -148,7 +147,7 @@ def already_exists(target: Target) -> ApiError:
 
 
 class Cause(NamedTuple):
-    """What is wrong with one field. `reason` is such as FieldValueRequired; the message repeats the field's value."""
+    """One field's error. `reason` is such as FieldValueRequired; the message repeats the field's value."""
 
     reason: str
     message: str
@@ -156,7 +155,7 @@ class Cause(NamedTuple):
 
 
 def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> ApiError:
-    """An object that validation refuses."""
+    """The error for an object that validation refuses."""
     problems = [f"{cause.field}: {cause.message}" for cause in causes]
     text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
     details = {**_about(kind.name, kind.group, name), "causes": [cause._asdict() for cause in causes]}
@@ -164,7 +163,7 @@ def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> ApiError:
 
 
 def patch_rejected() -> ApiError:
-    """A JSON patch that cannot be applied: a failed test, a missing path and a bad index all look like this."""
+    """The error for a JSON patch that cannot be applied: a failed test, a missing path and a bad index look alike."""
     message = "the server rejected our request due to an error in our request"
     return ApiError(422, "Invalid", message, details={})
 
@@ -174,7 +173,7 @@ def unsupported_media_type() -> ApiError:
 
 
 def unreachable(address: str) -> ApiError:
-    """A pod that the API server cannot connect to."""
+    """The error for a pod that the API server cannot connect to."""
     message = f"error trying to reach service: dial tcp {address}: connect: connection refused"
     return ApiError(503, "ServiceUnavailable", message)
 
@@ -184,9 +183,8 @@ def _about(kind: str, group: str, name: str) -> dict[str, str]:
 
 
 def failure(code: int, target: Target, retry_after: int | None, verb: str = "") -> ApiError:
-    """The Status that a real server sends with that code about that target and that verb.
-
-    Raises ValueError for a code that there is no real body for.
+    """The Status that a real server sends with that code about that target and verb. Raises ValueError for a code that
+    there is no real body for.
     """
     match code:
         case 401:

@@ -40,7 +40,7 @@ class Store:
         return self._collections.get((api, plural))
 
     def of(self, resource: str) -> Collection:
-        """The collection of a well-known resource, such as `pods` or `deployments.apps`. KeyError for another."""
+        """The collection of a known resource, such as `pods` or `deployments.apps`. Raises KeyError for another."""
         return self._collections[next((kind.api, kind.plural) for kind in KINDS if kind.resource == resource)]
 
     def serves(self, api: str) -> bool:

@@ -23,7 +23,7 @@ class Column(NamedTuple):
 
 
 def columns(kind: str) -> Sequence[Column]:
-    """The columns of a kind; name and age of one without a printer of its own."""
+    """The columns of a kind; name and age for one without a printer of its own."""
     return _COLUMNS.get(kind, (_NAME, _AGE))
 
 
@@ -45,7 +45,7 @@ def cells(kind: str, item: Object, now: datetime) -> list[Any]:
 
 
 def age(text: str | None, now: datetime) -> str:
-    """The time since then, as k8s.io/apimachinery's duration.HumanDuration writes it."""
+    """The time since `text`, as k8s.io/apimachinery's duration.HumanDuration writes it."""
     if not text:
         return _UNKNOWN
     seconds = int((now - datetime.fromisoformat(text)).total_seconds())

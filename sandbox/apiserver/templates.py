@@ -15,7 +15,7 @@ _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105  # the volume that admission ad
 
 
 class Made(NamedTuple):
-    """What a new object is given: its uid and the time."""
+    """The uid and time that a new object is given."""
 
     uid: str
     now: str
@@ -86,9 +86,8 @@ def owned_by(item: Object, owner: Object) -> bool:
 
 
 def pod_of(replica_set: Object, suffix: str, sibling: Object | None, node: str, made: Made) -> Object:
-    """A pod of a ReplicaSet that has been given a node and whose containers are being created.
-
-    What a cluster adds to the template (tolerations, priority, the token volume) is taken from `sibling`.
+    """A pod of a ReplicaSet that has a node and whose containers are being created. What a cluster adds to the template
+    (tolerations, priority, the token volume) is taken from `sibling`.
     """
     metadata, template = replica_set["metadata"], replica_set["spec"]["template"]
     spec = _spec(copy.deepcopy(template["spec"]), sibling, suffix)

@@ -15,7 +15,7 @@ class Wakeups:
                 future.set_result(None)
 
     async def wait(self, timeout_s: float | None = None) -> bool:
-        """Returns at the next `wake`; False when the time is over before."""
+        """Returns at the next `wake`; False if the time is over before."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         try:

@@ -28,7 +28,7 @@ _EMPTY: dict[str, Object] = {
 
 
 class WatchQuery(NamedTuple):
-    """A watch as it was asked for: from behind `version`, or with all that is there (`initial`) first."""
+    """The request for a watch: from after `version`, or with all that is there (`initial`) first."""
 
     namespace: str
     labels: str

@@ -59,7 +59,7 @@ class Writer:
         return "".join(self._random.choices(_SUFFIX, k=5))
 
     def create(self, collection: Collection, target: Target, item: Object, *, dry_run: bool = False) -> Object:
-        """The stored object. Raises the server's 400, 409 or 422."""
+        """Creates an object, and returns it as stored. Raises the server's 400, 409 or 422."""
         kind = collection.kind
         item = {"kind": kind.name, "apiVersion": kind.api_version, **item}
         metadata = item["metadata"] = dict(_metadata(item, collection, target))
@@ -86,7 +86,7 @@ class Writer:
     def replace(
         self, collection: Collection, target: Target, item: Object, *, subresource: str = "", dry_run: bool = False
     ) -> Object:
-        """The stored object after a PUT of another. Raises the server's 400, 404, 409 or 422."""
+        """Replaces an object (PUT), and returns it as stored. Raises the server's 400, 404, 409 or 422."""
         metadata = _metadata(item, collection, target)
         if metadata.get("name") != target.name:
             said = f"the name of the object ({metadata.get('name', '')}) does not match the name on the URL"
@@ -108,7 +108,7 @@ class Writer:
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
-        """The stored object after a PATCH. Raises the server's 400, 404, 409, 415 or 422."""
+        """Patches an object (PATCH), and returns it as stored. Raises the server's 400, 404, 409, 415 or 422."""
         patch = patcher(media_type, body)
         before = self._current(collection, target)
         after = patch(before)
@@ -117,7 +117,7 @@ class Writer:
     def delete(
         self, collection: Collection, target: Target, options: Mapping[str, Any], *, dry_run: bool = False
     ) -> Object:
-        """The object that was there. Raises the server's 404 or 409."""
+        """Deletes an object, and returns it as it was. Raises the server's 404 or 409."""
         item = self._current(collection, target)
         wanted, metadata = options.get("preconditions") or {}, item["metadata"]
         for field, text, name in (("uid", "UID", "uid"), ("resourceVersion", "ResourceVersion", "resourceVersion")):
@@ -173,7 +173,7 @@ class Writer:
 
 
 def patcher(media_type: str, body: bytes) -> Callable[[Object], Object]:
-    """What applies the patch to an object. Raises the server's 400 or 415, and the result its 413 or 422."""
+    """A function that applies the patch to an object. Raises the server's 400 or 415; the function a 413 or 422."""
     if media_type not in {JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH}:
         raise unsupported_media_type()
     try:

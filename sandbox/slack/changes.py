@@ -9,14 +9,14 @@ T = TypeVar("T")
 
 
 class Changes:
-    """Every change goes to each open stream, the same news once, and has every waiting test look again."""
+    """Hands every change to each open stream, the same news once, and has every waiting test look again."""
 
     def __init__(self) -> None:
         self._streams: list[Stream] = []
         self._waiters: dict[asyncio.Future[Any], Callable[[], Any]] = {}
 
     def tell(self, change: dict[str, Any]) -> None:
-        """`change` is what the page gets, with `only_for` when it concerns one user."""
+        """Tells a change; `change` is what the page gets, with `only_for` if it concerns one user."""
         for stream in self._streams:
             stream.put(change)
         for waiter, look in list(self._waiters.items()):
@@ -31,7 +31,7 @@ class Changes:
                 waiter.set_result(found)
 
     def end(self) -> None:
-        """Nothing is told any more: the streams come back."""
+        """Ends all streams: nothing is told any more."""
         for stream in self._streams:
             stream.end()
 
@@ -74,7 +74,7 @@ class Stream:
         self._arrived.set()
 
     async def next(self, within_s: float) -> list[dict[str, Any]]:
-        """What changed since the last call, as soon as something did; nothing where nothing does in that time."""
+        """The changes since the last call, as soon as there are some; none if nothing changes in that time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._arrived.wait()
@@ -83,5 +83,5 @@ class Stream:
         return news
 
     def end(self) -> None:
-        """Has `next` come back at once."""
+        """Makes `next` return at once."""
         self._arrived.set()

@@ -16,7 +16,7 @@ _TURNS_PER_TIMER = 20  # of the event loop: enough for the tasks that a timer wa
 
 
 class Timer(Protocol):
-    """Something that will happen; `cancel` is harmless when it has happened."""
+    """A call that is due later; `cancel` is harmless once it has happened."""
 
     def cancel(self) -> None: ...
 
@@ -53,7 +53,7 @@ class _VirtualTimer:
 
 
 class VirtualClock:
-    """Stands still until `advance`. Starts at the present unless told, so that signed requests are fresh."""
+    """A clock that stands still until `advance`. It starts at the present, so that signed requests are fresh."""
 
     def __init__(self, start: float | None = None) -> None:
         self._now = time.time() if start is None else start
@@ -69,9 +69,8 @@ class VirtualClock:
         return timer
 
     async def advance(self, seconds: float) -> None:
-        """Moves the clock; what falls due on the way happens in order, each at its own moment.
-
-        What it causes on a network (a delivery that is answered) takes real time: wait for that by its effect.
+        """Moves the clock; what falls due on the way happens in order, each at its own moment. What it causes on a
+        network (a delivery that is answered) takes real time: wait for that by its effect.
         """
         await _let_tasks_run()
         end = self._now + seconds
@@ -83,7 +82,7 @@ class VirtualClock:
         self._now = max(self._now, end)  # somebody else may have moved it meanwhile
 
     async def sleep(self, seconds: float) -> None:
-        """For the program under test: a sleep that ends when the clock was moved past it."""
+        """Sleeps, for the program under test, until the clock was moved past the time."""
         await sleep(self, seconds)
 
 

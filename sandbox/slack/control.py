@@ -14,9 +14,9 @@ from sandbox.slack.world import World
 class Control:
     """POST /control/faults takes a list of objects with the fields of Fault in place of the plan so far.
 
-    "for" (seconds from now) may stand for `until`. GET gives the plan. POST /control/disconnect takes {"reason"},
-    POST /control/cut nothing, POST /control/advance {"seconds"}; GET /control/unknown lists unknown methods.
-    POST /control/webhook takes what another app, such as Alertmanager, posts to its incoming webhook: {"channel", ...}.
+    "for" (seconds from now) may stand for `until`. GET gives the plan. POST /control/disconnect takes {"reason"}, POST
+    /control/cut nothing, POST /control/advance {"seconds"}; GET /control/unknown lists unknown methods. POST
+    /control/webhook takes what another app, such as Alertmanager, posts to its incoming webhook: {"channel", ...}.
     """
 
     def __init__(self, world: World, people: People) -> None:

@@ -25,14 +25,14 @@ Kind = Literal["slash_commands", "events_api", "interactive"]
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """How the app took it: `payload` is what it answered with, `error` the word that a person would see."""
+    """The app's acknowledgement: `payload` is its answer, `error` the word that a person would see."""
 
     ok: bool
     error: str = ""
     payload: dict[str, Any] = field(default_factory=dict)
     latency_ms: float = 0.0
     ts: str = ""
-    """Of the message that the person wrote, where there is one."""
+    """The ts of the message that the person wrote, if there is one."""
 
 
 class _Parcel(NamedTuple):
@@ -48,7 +48,7 @@ class _Parcel(NamedTuple):
 
 
 class UndeliveredError(Exception):
-    """`error` as a person sees it, `reason` as X-Slack-Retry-Reason has it."""
+    """The app did not get it: `error` as a person sees it, `reason` as X-Slack-Retry-Reason has it."""
 
     def __init__(self, error: str, reason: str, *, final: bool = False) -> None:
         super().__init__(error)
@@ -81,7 +81,7 @@ class Delivery:
             await self._session.close()
 
     async def send(self, kind: Kind, payload: dict[str, Any], title: str, *, answerable: bool = True) -> Ack:
-        """Delivers once; events are retried in the background. Comes back when the app has acknowledged or has not."""
+        """Delivers once, and returns when the app has acknowledged or has not; events are retried in the background."""
         parcel = _Parcel(kind, json.dumps(payload), title, answerable, time.time())
         if self._faults.fired("duplicate", f"delivery/{kind}"):
             self._spawn(self._attempt(parcel))
@@ -94,7 +94,7 @@ class Delivery:
         return ack
 
     def later(self, kind: Kind, payload: dict[str, Any], title: str) -> None:
-        """The same, without waiting: for events that no person waits for."""
+        """Delivers as `send` does, without waiting: for events that no person waits for."""
         self._spawn(self.send(kind, payload, title, answerable=False))
 
     async def verify_request_url(self) -> bool:

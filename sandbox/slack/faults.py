@@ -36,10 +36,10 @@ class Fault:
     "html" (200 with a web page), "error" (200, ok false, `error`), "slow" (answered after `seconds`), "hang" (nothing
     happened, no answer comes), "hang_after" (what was asked happened, no answer comes), "reset" (the connection;
     nothing happened), "reset_after" (what was asked happened, the answer is lost), "outage" (every connection is reset,
-    sockets are cut), "revoked" (token_revoked everywhere).
-    Sockets: "refuse" (the handshake gets 503, its ticket is spent), "dead_ticket" (408), "silent" (a socket swallows
-    frames and pings). Deliveries: "duplicate" (sent twice), "replay" (again `seconds` later, byte for byte).
-    Files: "late_files" (what is completed has a type, and stands in its channel, only `seconds` after the answer).
+    sockets are cut), "revoked" (token_revoked everywhere). Sockets: "refuse" (the handshake gets 503, its ticket is
+    spent), "dead_ticket" (408), "silent" (a socket swallows frames and pings). Deliveries: "duplicate" (sent twice),
+    "replay" (again `seconds` later, byte for byte). Files: "late_files" (what is completed has a type, and stands in
+    its channel, only `seconds` after the answer).
     """
 
     kind: FaultKind

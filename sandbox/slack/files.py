@@ -17,7 +17,7 @@ INLINE = {"image/png", "image/jpeg", "image/gif"}  # what a page may show; all e
 
 @dataclass(slots=True)
 class File:
-    """`content` is None until its bytes have arrived."""
+    """An uploaded file; `content` is None until its bytes have arrived."""
 
     id: str
     name: str
@@ -33,7 +33,7 @@ class File:
 
     @property
     def mimetype(self) -> str:
-        """Empty until Slack has looked at the file."""
+        """The file's type; empty until Slack has looked at the file."""
         if not self.is_processed:
             return ""
         kind = mimetypes.guess_type(self.name)[0]
@@ -58,7 +58,7 @@ class Files:
         return file_id, f"{self.base_url}/upload/{self._uploads.issue(file_id)}"
 
     def receive(self, token: str, content: bytes) -> File:
-        """The bytes of a file. Raises SlackError for a URL that is spent or bytes of another length."""
+        """Takes the bytes of a file. Raises SlackError for a URL that is spent or bytes of another length."""
         try:
             file = self._files[self._uploads.redeem(token)]
         except (UnknownError, ExpiredError, UsedError, KeyError) as error:
@@ -78,7 +78,7 @@ class Files:
         return file
 
     def public(self, file: File) -> Record:
-        """As the Web API shows it."""
+        """The file as the Web API shows it."""
         link = f"{self.base_url}{_path(file.id, file.name)}"
         shown: Record = {
             "id": file.id,
@@ -99,7 +99,7 @@ class Files:
 
     @staticmethod
     def on_page(message: Record) -> Record:
-        """A message whose files have the page's relative URL."""
+        """The message, its files with the page's relative URLs."""
         if not message.get("files"):
             return message
         kept = ("id", "name", "title", "mimetype", "filetype", "size", "alt_txt")

@@ -15,7 +15,7 @@ PAGE_POLICY = (
 
 @web.middleware
 async def guard(request: web.Request, handler: Any) -> web.StreamResponse:
-    """403 for a foreign Host or Origin, and for /ui and /control without the X-Sandbox header."""
+    """Answers 403 to a foreign Host or Origin, and to /ui and /control without the X-Sandbox header."""
     if why := stranger(request):
         return refused(why)
     private = request.path.startswith(("/ui/", "/control/")) and request.path not in _FROM_ANYWHERE

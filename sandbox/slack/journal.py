@@ -14,8 +14,7 @@ Kind = Literal["api", "delivery", "ack", "response_url", "upload", "socket"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One exchange. `at` is the server's clock in seconds; `latency_ms` is real time, 0 where nothing was waited for.
-
+    """One exchange. `at` is the server's clock in seconds; `latency_ms` is real time, 0 if nothing was waited for.
     `title` begins with the method or the kind of envelope. `violations` are the findings of the block rules.
     """
 
@@ -32,7 +31,7 @@ class Entry:
     violations: tuple[dict[str, Any], ...] = ()
 
     def public(self) -> dict[str, Any]:
-        """As the page gets it."""
+        """The entry as the page gets it."""
         return asdict(self)
 
 
@@ -58,7 +57,7 @@ class Journal:
         error: str = "",
         violations: tuple[dict[str, Any], ...] = (),
     ) -> Entry:
-        """`since` is the time.perf_counter() at which the exchange began."""
+        """Adds an exchange; `since` is the time.perf_counter() at which it began."""
         latency = 0.0 if since is None else round((time.perf_counter() - since) * 1000, 2)
         entry = Entry(
             next(self._ids), self._now(), kind, title, ok, status, latency, request, response, error, violations

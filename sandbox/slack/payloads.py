@@ -29,7 +29,7 @@ def trigger(world: World, user: str) -> str:
 
 
 def command_payload(world: World, command: Command, text: str, response: Response) -> Record:
-    """A slash command that a person typed where `response` belongs."""
+    """The body of a slash command that a person typed where `response` belongs."""
     channel, user = world.workspace.channels[response.channel], response.user
     names = {"im": "directmessage", "group": "privategroup", "mpim": channel.name, "channel": channel.name}
     return {
@@ -50,9 +50,10 @@ def command_payload(world: World, command: Command, text: str, response: Respons
 
 
 def as_sent(world: World, channel: Channel, message: Record) -> Record:
-    """A person's message as it stands in events: with blocks, and if it is also sent with the head of its thread.
+    """A person's message as it stands in events: with blocks, and if it is also sent to the channel, with its thread's
+    head.
 
-    Of people of other organisations it says their team. Of the app's own Slack does not, in shared channels either.
+    It names the team of people of other organisations; of the app's messages Slack does not, in shared channels either.
     """
     sent = world.workspace.dressed(channel, message) | {
         "team": world.seed.team_id,
@@ -85,7 +86,7 @@ def changed(channel: Channel, before: Record, after: Record, ts: str) -> Record:
 
 
 def event_payload(world: World, event: Record, *, is_shared: bool = False) -> Record:
-    """An event_callback; `event` has its type and event_ts. `is_shared`: another organisation has its channel too."""
+    """The body of an event_callback; `event` has its type and event_ts. `is_shared`: its channel is (Slack Connect)."""
     seed = world.seed
     authorization = {
         "enterprise_id": None,
@@ -109,7 +110,7 @@ def event_payload(world: World, event: Record, *, is_shared: bool = False) -> Re
 
 
 def interaction(world: World, kind: str, user: str) -> Record:
-    """What all interactive payloads begin with."""
+    """The part with which all interactive payloads begin."""
     person = world.workspace.users[user]
     team = person["team_id"]
     return {
@@ -124,7 +125,7 @@ def interaction(world: World, kind: str, user: str) -> Record:
 
 
 def escape(text: str) -> str:
-    """The three characters that Slack escapes in what people type."""
+    """Escapes the three characters that Slack escapes in what people type."""
     return html.escape(text, quote=False)
 
 

@@ -31,7 +31,6 @@ _MESSAGES = {
 
 class People:
     """Every action waits for the app's acknowledgement. Raises SlackError for what Slack's client would not let happen.
-
     Users and channels are given by id or by name.
     """
 
@@ -40,7 +39,6 @@ class People:
 
     async def say(self, user: str, channel: str, text: str, *, thread_ts: str = "", broadcast: bool = False) -> Ack:
         """Posts a message; the app hears of it when it is mentioned where it is a member, or in its own DM.
-
         `broadcast`: a reply in a thread that is also sent to the channel.
         """
         world = self._world
@@ -62,7 +60,6 @@ class People:
 
     async def edit(self, user: str, channel: str, ts: str, text: str) -> Ack:
         """Changes what a person wrote. As Slack has it, a mention in it is a new app_mention of the same message.
-
         Raises SlackError message_not_found, cant_update_message, no_text.
         """
         world = self._world
@@ -95,7 +92,7 @@ class People:
         return heard if room.is_im else ack
 
     async def alert(self, channel: str, given: Record, *, thread_ts: str = "") -> str:
-        """Another app's message, given as to its incoming webhook; its ts."""
+        """Posts another app's message, given as to its incoming webhook; returns its ts."""
         world = self._world
         room = self._room(channel)
         message = foreign_message(world, given, room.head_of(thread_ts))
@@ -105,7 +102,7 @@ class People:
         return message["ts"]
 
     async def command(self, user: str, channel: str, command: str, text: str = "", *, thread_ts: str = "") -> Ack:
-        """A slash command. Slack refuses them inside threads."""
+        """Sends a slash command. Slack refuses them inside threads."""
         world = self._world
         user_id, room = self._who(user), self._where(user, channel)
         if thread_ts:
@@ -141,7 +138,7 @@ class People:
         view_id: str = "",
         state: dict[str, Any] | None = None,
     ) -> Ack:
-        """A click, a choice: block_actions of a message or of a view."""
+        """Sends a click or a choice: block_actions of a message or of a view."""
         world = self._world
         user_id = self._who(user)
         payload = interaction(world, "block_actions", user_id) | {"trigger_id": trigger(world, user_id)}
@@ -193,7 +190,7 @@ class People:
         return payload if hidden else payload | {"message": message}
 
     async def shortcut(self, user: str, callback_id: str, *, channel: str = "", message_ts: str = "") -> Ack:
-        """A global shortcut, or with a message a message shortcut."""
+        """Sends a global shortcut, or with a message a message shortcut."""
         world = self._world
         user_id = self._who(user)
         known = {shortcut.callback_id: shortcut for shortcut in world.seed.app.shortcuts}.get(callback_id)
@@ -234,7 +231,7 @@ class People:
         return ack
 
     async def close(self, user: str, view_id: str) -> Ack:
-        """Closes a modal; the app hears of it when the view asked for that."""
+        """Closes a modal; the app hears of it if the view asked for that."""
         world = self._world
         user_id = self._who(user)
         view = self._view(user_id, view_id)

@@ -17,7 +17,7 @@ _KEPT = 2_000
 
 @dataclass(slots=True)
 class Response:
-    """Where one interaction may be answered. `original`: the ts of the message that it can replace.
+    """The place where one interaction may be answered. `original`: the ts of the message that it can replace.
 
     That is the one with the button. For a slash command there is none: each use posts a new message, whatever
     `replace_original` says, and what it posted stays (slackapi/bolt-js#2287, slackapi/bolt-python#1268).
@@ -46,7 +46,7 @@ class ResponseUrls:
         return len(self._responses)
 
     def issue(self, kind: str, channel: str, user: str, *, original: str = "", thread_ts: str = "") -> Response:
-        """`kind` is "commands" or "actions", the first part of the path."""
+        """Makes a URL; `kind` is "commands" or "actions", the first part of its path."""
         path = f"/{kind}/{self._workspace.seed.team_id}/{secrets.randbelow(10**12):012d}/{secrets.token_urlsafe(18)}"
         expires = self._clock.now() + SECONDS
         self._responses[path] = Response(path, channel, user, expires, thread_ts, original)
@@ -55,7 +55,7 @@ class ResponseUrls:
         return self._responses[path]
 
     def use(self, path: str, given: dict[str, Any]) -> None:
-        """One use. Raises SlackError: expired_url, used_url, or what is wrong with the message."""
+        """Uses a URL once. Raises SlackError: expired_url, used_url, or what is wrong with the message."""
         response = self._responses.get(path)
         if response is None or self._clock.now() >= response.expires:
             raise SlackError("expired_url")
@@ -65,7 +65,7 @@ class ResponseUrls:
         self.post(response, given)
 
     def post(self, response: Response, given: dict[str, Any]) -> None:
-        """What a use, or the payload of an acknowledgement, does. Raises SlackError for a message that is refused."""
+        """Does what a use, or an acknowledgement's payload, does. Raises SlackError for a message that is refused."""
         if given.get("delete_original"):
             self._delete(response)
             return

@@ -1,6 +1,5 @@
-"""What Slack takes: every field of Block Kit as one table, which `validate` walks.
-
-Fields are those of docs.slack.dev (block and element pages) and of Slack's own type definitions in November 2026.
+"""What Slack takes: every field of Block Kit as one table, which `validate` walks. Fields are those of docs.slack.dev
+(block and element pages) and of Slack's own type definitions in November 2026.
 """
 
 from collections.abc import Mapping

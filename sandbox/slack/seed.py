@@ -19,7 +19,7 @@ DEFAULT_SCOPES = (
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """`team_id` is that of another organisation's workspace; empty for the people of this one."""
+    """A user; `team_id` is that of another organisation's workspace, empty for the people of this one."""
 
     id: str
     name: str
@@ -30,9 +30,8 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A channel; `members` are user ids of people, `with_app` says whether the bot is in it.
-
-    `is_shared`: another organisation has it too (Slack Connect).
+    """A channel; `members` are user ids of people, `with_app` says whether the bot is in it. `is_shared`: another
+    organisation has it too (Slack Connect).
     """
 
     id: str
@@ -68,7 +67,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """`type` is "message" or "global"."""
+    """A shortcut; `type` is "message" or "global"."""
 
     callback_id: str
     name: str
@@ -149,7 +148,7 @@ class Seed:
 
 
 PAT = Person("U0PAT00001", "pat", "Pat (another company)", team_id="T0PARTNER1")
-"""Somebody of another organisation."""
+"""Somebody of another organisation, in no workspace unless its seed says so."""
 SHARED = Room(
     "C0PARTNER1",
     "gpu-partners",
@@ -157,4 +156,4 @@ SHARED = Room(
     "Shared with another company: hami-bot answers only its own workspace",
     is_shared=True,
 )
-"""A channel that PAT is in. Neither is in a workspace unless its seed says so."""
+"""A channel that PAT is in, in no workspace unless its seed says so."""

@@ -220,7 +220,7 @@ class SlackServer:
         return await self._people.edit(user, channel, ts, text)
 
     async def alert(self, channel: str, message: Record, *, thread_ts: str = "") -> str:
-        """Posts as another app does by its incoming webhook (see sandbox.slack.strangers); the ts."""
+        """Posts as another app does by its incoming webhook (see sandbox.slack.strangers); returns the ts."""
         return await self._people.alert(channel, message, thread_ts=thread_ts)
 
     async def mention(self, user: str, channel: str, text: str, *, thread_ts: str = "") -> Ack:
@@ -228,7 +228,7 @@ class SlackServer:
         return await self._people.say(user, channel, f"@{self._world.seed.app.name} {text}", thread_ts=thread_ts)
 
     async def command(self, user: str, channel: str, text: str = "", *, command: str = "") -> Ack:
-        """The app's first command, unless another is given, with a text."""
+        """Sends the app's first command, unless another is given, with a text."""
         return await self._people.command(user, channel, command or self._world.seed.app.commands[0].command, text)
 
     async def click(
@@ -283,7 +283,7 @@ class SlackServer:
         self._world.tell_connected()
 
     async def verify_request_url(self) -> bool:
-        """Sends the url_verification challenge; whether the app answered it."""
+        """Sends the url_verification challenge; returns whether the app answered it."""
         return await self._world.delivery.verify_request_url()
 
     async def disconnect(self, reason: str = "refresh_requested", *, oldest_only: bool = False) -> None:

@@ -62,7 +62,9 @@ class Sockets:
         return len(self._sockets)
 
     async def request(self, envelope: dict[str, Any], seconds: float) -> Any:
-        """The acknowledgement's payload, {} when it had none. Raises NoSocketError, TimeoutError after `seconds`."""
+        """Sends an envelope; returns the acknowledgement's payload, {} if it has none. Raises NoSocketError, and
+        TimeoutError after `seconds`.
+        """
         open_ones = [socket for socket in self._sockets if not socket.leaving]
         if not open_ones:
             raise NoSocketError
@@ -77,7 +79,7 @@ class Sockets:
             del self._pending[envelope["envelope_id"]]
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """GET /link: a websocket for a fresh ticket, else 401, 408 or 503."""
+        """Answers GET /link: a websocket for a fresh ticket, else 401, 408 or 503."""
         refused = self._refusal(request)
         if refused:
             self._journal.write("socket", "handshake", ok=False, status=refused, error=f"refused with {refused}")
@@ -161,7 +163,7 @@ class Sockets:
         self._clock.call_later(_CLOSES_AFTER_S, socket.cut)
 
     def cut(self) -> None:
-        """Every connection is lost, as when a cable is pulled that resets."""
+        """Loses every connection, as when a cable is pulled that resets."""
         for socket in list(self._sockets):
             socket.cut()
 

@@ -19,7 +19,7 @@ _GRAFANA_ICON = "https://grafana.com/static/assets/img/fav32.png"
 def alertmanager(
     labels: Mapping[str, str], *, text: str = "", fields: Mapping[str, str] = _NONE, firing: bool = True
 ) -> Record:
-    """One alert that Alertmanager groups by its name. With its own templates `text` is empty: the title says it all."""
+    """The message of one alert that Alertmanager groups by its name. With its own templates `text` is empty."""
     link = "http://alertmanager.example:9093/#/alerts?receiver=slack"
     title = _title(labels, firing=firing)
     attachment: Record = {
@@ -42,7 +42,7 @@ def grafana(
     links: Mapping[str, str] = _NONE,
     firing: bool = True,
 ) -> Record:
-    """One alert of Grafana's alerting. `links` by their word: Source, Silence, Dashboard, Panel."""
+    """The message of one alert of Grafana's alerting. `links` by their word: Source, Silence, Dashboard, Panel."""
     lines = ["**Firing**" if firing else "**Resolved**", "", "Value: A=1, C=1", "Labels:"]
     lines += [f" - {name} = {value}" for name, value in sorted(labels.items())]
     lines += ["Annotations:", *(f" - {name} = {value}" for name, value in sorted(annotations.items()))]
@@ -71,9 +71,8 @@ def colour_bar(text: str, fields: Mapping[str, str] = _NONE, *, colour: str = "#
 
 
 def foreign_message(world: World, given: Record, thread_ts: str = "") -> Record:
-    """What Slack keeps of a message that came by another app's incoming webhook, with a ts of its own.
-
-    Raises SlackError as `message_content` does.
+    """What Slack keeps of a message that came by another app's incoming webhook, with a ts of its own. Raises
+    SlackError as `message_content` does.
     """
     content = message_content(given, strict=False)
     if "attachments" in content:

@@ -11,15 +11,15 @@ _KEPT = 1_000  # of spent ones, so that "used" and "expired" can be told from "n
 
 
 class UnknownError(Exception):
-    """Never given out, or long ago."""
+    """The token was never given out, or long ago."""
 
 
 class ExpiredError(Exception):
-    """Given out, and too late."""
+    """The token was given out, and is redeemed too late."""
 
 
 class UsedError(Exception):
-    """Given out, and used before."""
+    """The token was redeemed before."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Tokens(Generic[T]):
         return text
 
     def redeem(self, text: str) -> T:
-        """The value. Raises UnknownError, ExpiredError or UsedError."""
+        """The token's value. Raises UnknownError, ExpiredError or UsedError."""
         token = self._tokens.get(text)
         if token is None:
             raise UnknownError

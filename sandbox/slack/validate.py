@@ -1,6 +1,5 @@
-"""Holds blocks and views against what Slack takes, the table of `rules`, and against one budget of all text together.
-
-A violation has the shape of an entry of `errors` in the answer of Slack's method `blocks.validate`.
+"""Holds blocks and views against what Slack takes, the table of `rules`, and against one budget of all text together. A
+violation has the shape of an entry of `errors` in the answer of Slack's method `blocks.validate`.
 """
 
 from collections import Counter

@@ -19,7 +19,7 @@ class Views:
         self._homes: dict[str, Record] = {}
 
     def stack(self, user: str) -> list[Record]:
-        """Copies, the one on top last."""
+        """Copies of a user's open modals, the one on top last."""
         return copy.deepcopy(self._stacks.get(user, []))
 
     def home(self, user: str) -> Record | None:
@@ -33,12 +33,12 @@ class Views:
         return next((view for view in self._stacks.get(user, []) if view["id"] == view_id), None)
 
     def open(self, user: str, content: Record) -> Record:
-        """A modal in place of what was open."""
+        """Opens a modal in place of what was open."""
         self._stacks[user] = []
         return self._add(user, content)
 
     def push(self, user: str, content: Record) -> Record:
-        """A modal on top. Raises SlackError push_limit_reached."""
+        """Opens a modal on top. Raises SlackError push_limit_reached."""
         if len(self._stacks.get(user, [])) >= STACK_MOST:
             raise SlackError("push_limit_reached")
         return self._add(user, content)
@@ -54,7 +54,7 @@ class Views:
         return copy.deepcopy(view)
 
     def update(self, content: Record, *, view_id: str = "", external_id: str = "", view_hash: str = "") -> Record:
-        """New content for a modal. Raises SlackError not_found, hash_conflict."""
+        """Gives a modal new content. Raises SlackError not_found, hash_conflict."""
         for user, stack in self._stacks.items():
             for view in stack:
                 if view["id"] == view_id or (external_id and view.get("external_id") == external_id):
@@ -65,7 +65,7 @@ class Views:
         raise SlackError("not_found")
 
     def publish(self, user: str, content: Record, *, view_hash: str = "") -> Record:
-        """The Home tab of a user. Raises SlackError hash_conflict."""
+        """Sets the Home tab of a user. Raises SlackError hash_conflict."""
         current = self._homes.get(user)
         if view_hash and current and view_hash != current["hash"]:
             raise SlackError("hash_conflict")
@@ -76,7 +76,7 @@ class Views:
         return copy.deepcopy(view)
 
     def close(self, user: str, view_id: str, *, all_of_them: bool = False) -> None:
-        """Takes a modal off, with those above it."""
+        """Closes a modal, with those above it."""
         stack = self._stacks.get(user, [])
         position = next((number for number, view in enumerate(stack) if view["id"] == view_id), 0)
         self._stacks[user] = [] if all_of_them else stack[:position]
@@ -85,7 +85,7 @@ class Views:
         self._tell(user)
 
     def submitted(self, user: str, view_id: str, answer: dict[str, Any], content: Record | None) -> None:
-        """What the app's answer to a submission does; `content` is the view in it, complete."""
+        """Does what the app's answer to a submission says; `content` is the view in it, complete."""
         view = self.find(user, view_id)
         if view is None:  # the app closed it meanwhile
             return

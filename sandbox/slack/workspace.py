@@ -22,7 +22,7 @@ EPHEMERALS_KEPT = 200  # per channel and user
 
 @dataclass(slots=True)
 class Channel:
-    """`messages` by ts, oldest first, replies included; `ephemerals` by user, then ts."""
+    """A channel: `messages` by ts, oldest first, replies included; `ephemerals` by user, then ts."""
 
     id: str
     name: str
@@ -39,7 +39,7 @@ class Channel:
 
     @property
     def kind(self) -> str:
-        """The word of conversations.list and of an event's channel_type, short form: im, mpim, group or channel."""
+        """The channel's type as in conversations.list and an event's channel_type: im, mpim, group or channel."""
         if self.is_im or self.is_mpim:
             return "im" if self.is_im else "mpim"
         return "group" if self.is_private else "channel"
@@ -106,7 +106,7 @@ class Workspace:
         return f"{prefix}0{next(self._numbers):04X}{secrets.token_hex(3).upper()}"
 
     def channel_id(self, name: str) -> str:
-        """The id of a channel given by id or by name (with or without #). Raises KeyError when there is none."""
+        """The id of a channel given by id or by name (with or without #). Raises KeyError if there is none."""
         if name in self.channels:
             return name
         return next((c.id for c in self.channels.values() if c.name == name.lstrip("#") and not c.is_im), "") or _no(
@@ -114,7 +114,7 @@ class Workspace:
         )
 
     def user_id(self, name: str) -> str:
-        """The id of a user given by id or by name (with or without @). Raises KeyError when there is none."""
+        """The id of a user given by id or by name (with or without @). Raises KeyError if there is none."""
         if name in self.users:
             return name
         wanted = name.lstrip("@").lower()
@@ -193,7 +193,7 @@ class Workspace:
         return message
 
     def remove_ephemeral(self, channel_id: str, user: str, ts: str) -> bool:
-        """Whether there was such a message."""
+        """Removes a message that only `user` sees; returns whether there was one."""
         gone = self.channels[channel_id].ephemerals.get(user, {}).pop(ts, None)
         if gone:
             self.touch(channel_id, gone.get("thread_ts", ""), only_for=user)

@@ -21,7 +21,7 @@ STATUS_SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What the app is configured with; new ones for every server."""
+    """The app's tokens and signing secret; new ones for every server."""
 
     bot_token: str = field(default_factory=lambda: f"xoxb-sandbox-{secrets.token_hex(12)}")
     app_token: str = field(default_factory=lambda: f"xapp-1-sandbox-{secrets.token_hex(12)}")
@@ -65,7 +65,7 @@ class World:
         return {where: text for where, (text, _) in self._statuses.items()}
 
     def close(self) -> None:
-        """Nothing is due any more."""
+        """Cancels the timers that would clear what the app says it is doing."""
         for _, timer in self._statuses.values():
             timer.cancel()
 
@@ -73,7 +73,7 @@ class World:
         self.changes.tell({"type": "app", "connected": self.connected})
 
     def set_status(self, channel: str, thread_ts: str, text: str) -> None:
-        """What the page shows as "is looking at ..."; gone after two minutes or with the next message."""
+        """Sets what the page shows as "is looking at ..."; it goes after two minutes or with the next message."""
         news = {"type": "status", "channel": channel, "thread_ts": thread_ts or None, "text": text}
         self.changes.tell(news)
         _, timer = self._statuses.pop((channel, thread_ts), ("", None))

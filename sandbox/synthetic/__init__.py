@@ -36,8 +36,8 @@ def synthetic_cluster(
     at least one with GPUs are there even when that makes more than were asked for. About 18 % hold GPUs, as far as
     there is room; no card is over-booked. `ml/pending-0` asks for more memory than any card has free, but not for more
     than the largest card has; more `pending` pods do so with other amounts, in all namespaces. Times are relative to
-    `now` (the clock's unless given), everything else to the seed. Objects of a kind share
-    their managedFields; all else may be changed freely.
+    `now` (the clock's unless given), everything else to the seed. Objects of a kind share their managedFields; all else
+    may be changed freely.
     """
     mint = Mint(seed, now or datetime.now(UTC))  # noqa: TID251  # leases are judged against the clock
     wanted_gpu_pods = max(1, round(pods * _GPU_SHARE))

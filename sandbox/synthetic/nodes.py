@@ -87,7 +87,7 @@ class Card:
     slots: int = 0
 
     def take(self, memory_mib: int, cores: int) -> bool:
-        """Gives a pod that much of the card; False when it has not that much left. One slot always stays free."""
+        """Gives a pod that much of the card; False if it has not that much left. One slot always stays free."""
         fits = self.used_mib + memory_mib <= self.model.memory_mib and self.used_cores + cores <= 100
         if not fits or self.slots + 2 > SLOTS_PER_CARD:
             return False

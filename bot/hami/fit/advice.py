@@ -21,12 +21,12 @@ _DROPPED: dict[What, dict[str, Any]] = {
     "drop-mode": {"mode": None},
     "drop-numa": {"numa_bind": False},
 }
-"""The fields of `Constraints` that stand for the annotations which a change drops."""
+"""By the annotations that a change removes: the fields of `Constraints` that are empty afterwards."""
 _WHOLE = (WHOLE_CARD, verdicts.EXCLUSIVE_CORES)
 
 
 class PlacementChange(NamedTuple):
-    """One change, and the node that takes the pod with it. `amount` is MiB, GPUs or percent; `pod` NAMESPACE/NAME."""
+    """One change of a pod, and a node that then takes it. `amount` is MiB, GPUs or percent; `pod` is NAMESPACE/NAME."""
 
     what: What
     node: str
@@ -45,7 +45,7 @@ class Slice(NamedTuple):
 
 
 def largest_slice(view: View, names: Iterable[str], request: PodRequest) -> Slice | None:
-    """The GPU with the most free memory that passes every check but quota, memory and cores; None without one."""
+    """The most memory that one GPU can give the pod, whatever amounts it asks for; None where no GPU can."""
     best: Slice | None = None
     probe = _with_each(request, count=1, memory_mib=0, percentage=0, cores=0)
     named = request.constraints.use_uuid is not None or request.constraints.no_use_uuid is not None
@@ -67,13 +67,12 @@ def largest_slice(view: View, names: Iterable[str], request: PodRequest) -> Slic
 
 
 def _amounts(view: View, card: CardState) -> set[int]:
-    """The amounts of memory that the card might give."""
     amounts = view.facts.config.device_of(card.card.type).vendor.slices(card)
     return {memory for memory in amounts if 0 < memory <= card.free_memory_mib}
 
 
 def smallest_changes(view: View, names: Sequence[str], request: PodRequest) -> list[PlacementChange]:
-    """The changes that each let the pod fit, by the filter; one of each kind, the least intrusive kinds first."""
+    """The changes that each alone let the pod fit, by the filter: one of each kind, the least intrusive first."""
     first = next(iter(pods_to_end(view, names, request, most=1).found), None)
     some = [f"{pod.namespace}/{pod.name}" for pod in first.pods] if first else []
     ending = [PlacementChange("end-pod", first.node, pod=some[0])] if first and len(some) == 1 else []
@@ -81,9 +80,9 @@ def smallest_changes(view: View, names: Sequence[str], request: PodRequest) -> l
 
 
 def smaller_requests(view: View, names: Sequence[str], request: PodRequest) -> list[PlacementChange]:
-    """The changes of the request that each let the pod fit. Of nodes that are alike only the first is tried."""
+    """The changes of the pod's own request that each alone let it fit, as the filter confirms."""
     names = view.unlike(names, request)
-    # The nodes that would take the least there is to ask for: no smaller amount makes any other take the pod.
+    # Only nodes that take the least possible request can take any smaller request of this pod.
     least = _with_each(request, count=1, memory_mib=1, percentage=UNSET_PERCENTAGE, cores=0)
     tried = view.judge_each(names, least) if _single(request) else {}
     able = [name for name, verdict in tried.items() if verdict.fits]
@@ -97,7 +96,7 @@ def smaller_requests(view: View, names: Sequence[str], request: PodRequest) -> l
 
 
 def changed(request: PodRequest, change: PlacementChange) -> PodRequest:
-    """The request with the change made; unchanged for `end-pod`, which changes the cluster and not the request."""
+    """The pod's request after the change; the same for the change `end-pod`, which ends another pod instead."""
     if annotations := _DROPPED.get(change.what):
         return structs.replace(request, constraints=structs.replace(request.constraints, **annotations))
     memory = {"memory_mib": change.amount, "percentage": UNSET_PERCENTAGE}
@@ -117,15 +116,11 @@ def _with_each(request: PodRequest, **changed: int) -> PodRequest:
 
 
 def _single(request: PodRequest) -> ContainerRequest | None:
-    """The one container that asks; with several, no single number is "the" request."""
     return request.containers[0] if len(request.containers) == 1 else None
 
 
 def _less_memory(view: View, names: Sequence[str], request: PodRequest) -> PlacementChange | None:
-    """The most memory per card that some node, and the quota, would give, below what is asked.
-
-    Of a whole card the cores are asked for only because the memory is: a share of it asks for none.
-    """
+    """The most memory per card, below what is asked, that some node would give. A part of a card needs no cores."""
     if (container := _single(request)) is None:
         return None
     found = _most_memory(view, names, request, "memory", container.memory_mib)
@@ -165,7 +160,6 @@ def _most_memory(
 def _better(  # noqa: PLR0917  # all that both searches have
     view: View, name: str, request: PodRequest, what: What, amounts: set[int], best: PlacementChange | None
 ) -> PlacementChange | None:
-    """The most of these amounts that the node would give; the best so far where that is no more."""
     wanted = sorted((amount for amount in amounts if amount > (best.amount if best else 0)), reverse=True)
     if not wanted or not view.judge(name, changed(request, PlacementChange(what, "", 1))).fits:
         return best
@@ -189,7 +183,6 @@ def _fewer_cores(view: View, names: Sequence[str], request: PodRequest) -> Place
 
 
 def _fewer_cards(view: View, names: Sequence[str], request: PodRequest) -> PlacementChange | None:
-    """The most cards that some node would give: a node is asked for one more than the best before it gave."""
     container = _single(request)
     if container is None:
         return None

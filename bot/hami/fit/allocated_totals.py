@@ -1,4 +1,4 @@
-"""What each GPU has given away, as the scheduler counts it: by `hami.io/vgpu-node`, not by the node that runs the pod.
+"""What each GPU has given away, as HAMi's scheduler counts it: on the node that a pod's `hami.io/vgpu-node` names.
 
 Rules: HAMi pkg/scheduler/scheduler.go getNodesUsage, pkg/scheduler/pods.go, pkg/device/devices.go at v2.5 to v2.10.
 """
@@ -31,23 +31,20 @@ _CLASS_KEYS = tuple(vendor.class_key for vendor in VENDORS if vendor.class_key)
 
 
 def ledger_key(device: Device) -> str:
-    """The annotation that lists a device's allocations, as in `Holding.others`; empty for the first vendor."""
+    """The pod annotation that lists a device's allocations, as a key of `Holding.others`; empty for NVIDIA's."""
     return "" if device.vendor is FIRST else device.names.allocated[0]
 
 
 class Share(NamedTuple):
-    """What one pod holds of one GPU."""
-
     slots: int
     memory_mib: int
     cores: int
 
 
 class Holding(msgspec.Struct, frozen=True, dict=True):
-    """What one pod holds of GPUs. `bound` is false for a reservation: filtered, counted, and not bound to a node.
+    """What one pod holds of GPUs. `bound` is false for a reservation: the pod is not on the node yet.
 
-    `others`: by uuid, the annotation that gave a device that is not of the first vendor (NVIDIA). `created` is the
-    API's time. `ending` is set while the pod is being deleted: the pod counts until it is gone.
+    `shares` are by GPU uuid; `others` is the pod annotation that gave a GPU which is not NVIDIA's, by uuid.
     """
 
     namespace: str
@@ -65,30 +62,28 @@ class Holding(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def amounts(self) -> tuple[int, int]:
-        """Memory in MiB and cores over all the pod's GPUs of the first vendor (NVIDIA), as a quota counts them."""
+        """MiB and cores over all of the pod's NVIDIA GPUs, as a quota counts them."""
         return self.given_by("")
 
     def given_by(self, key: str) -> tuple[int, int]:
-        """MiB and cores that the annotation `key` gave the pod; an empty key means the first vendor's."""
+        """MiB and cores that the pod annotation `key` gave the pod; an empty key means NVIDIA's."""
         others = self.others
         shares = [share for uuid, share in self.shares.items() if others.get(uuid, "") == key]
         return sum(share.memory_mib for share in shares), sum(share.cores for share in shares)
 
     @property
     def memory_mib(self) -> int:
-        """The memory that the pod holds over all its devices, of whatever vendor."""
         return sum(share.memory_mib for share in self.shares.values())
 
     @cached_property
     def disruption(self) -> tuple[bool, int, float, int, str, str]:
-        """What ending the pod costs, as a sort key: least while it is being deleted, then priority, age and size."""
+        """A sort key: what ending the pod costs. A pod that is being deleted comes first, then priority, age, size."""
         age = -_seconds(self.created)
         return not self.ending, self.priority, age, self.memory_mib, self.namespace, self.name
 
 
 @lru_cache(maxsize=2**14)
 def _seconds(created: str) -> float:
-    """A pod that does not say when it was created is taken to be the oldest."""
     try:
         return datetime.fromisoformat(created).timestamp()
     except ValueError:
@@ -96,7 +91,7 @@ def _seconds(created: str) -> float:
 
 
 class Ledger(msgspec.Struct, frozen=True, dict=True, weakref=True):
-    """What all pods hold of GPUs, as holdings by node."""
+    """What all pods hold of GPUs: their holdings, by the node whose GPUs they count against."""
 
     by_node: dict[str, list[Holding]]
 
@@ -111,17 +106,17 @@ class Ledger(msgspec.Struct, frozen=True, dict=True, weakref=True):
         return found
 
     def used_in(self, namespace: str, key: str) -> tuple[int, int]:
-        """MiB and cores that the annotation `key` gave in a namespace; an empty key means the first vendor's."""
+        """MiB and cores that the pod annotation `key` gave the pods of a namespace; an empty key means NVIDIA's."""
         return self._by_key.get((namespace, key), (0, 0))
 
     @cached_property
     def least_disruptive_first(self) -> list[Holding]:
-        """Every holding, sorted by `Holding.disruption`: the pod whose end costs least comes first."""
+        """Every holding, the pod whose end costs least first; see `Holding.disruption`."""
         return sorted(self.all(), key=attrgetter("disruption"))
 
     @cached_property
     def uids(self) -> frozenset[str]:
-        """The uids of the pods that hold some GPU."""
+        """The uids of all pods that hold a GPU."""
         return frozenset(holding.uid for holding in self.all())
 
     def on(self, node: str) -> list[Holding]:
@@ -129,11 +124,10 @@ class Ledger(msgspec.Struct, frozen=True, dict=True, weakref=True):
         return self.by_node.get(node, [])
 
     def all(self) -> Iterator[Holding]:
-        """Every holding, node by node."""
         return chain.from_iterable(self.by_node.values())
 
     def without(self, gone: Sequence[Holding]) -> "Ledger":
-        """The ledger without the holdings `gone`, as if their pods had ended."""
+        """A copy of the ledger without the holdings `gone`, as if their pods had ended."""
         by_node = dict(self.by_node)
         for holding in gone:
             by_node[holding.node] = [kept for kept in by_node[holding.node] if kept is not holding]
@@ -141,7 +135,7 @@ class Ledger(msgspec.Struct, frozen=True, dict=True, weakref=True):
 
 
 def build_ledger(pods: Iterable[Pod | Holder], version: Version) -> Ledger:
-    """The ledger of what the unfinished pods among `pods` hold, as this version of HAMi counts it."""
+    """The ledger of the unfinished pods among `pods`, as this version of HAMi counts them."""
     return add_up(read_holding(pod, version) for pod in pods)
 
 
@@ -155,7 +149,7 @@ def add_up(holdings: Iterable[Holding | None]) -> Ledger:
 
 
 def read_holding(pod: Pod | Holder, version: Version) -> Holding | None:
-    """What the pod holds of GPUs; None where it counts against no GPU."""
+    """What the pod holds of GPUs; None where HAMi counts it against no GPU."""
     node = reserved_node(pod.metadata)
     if not node or is_finished(pod):
         return None
@@ -189,7 +183,7 @@ def _others(metadata: ObjectMeta, version: Version) -> Mapping[str, str]:
 
 
 def _sum_up(pod: Pod | Holder, containers: Containers, version: Version) -> dict[str, Share]:
-    """Per card: the sum over containers; from 2.10 the larger of the largest init share and the apps' sum."""
+    """Per GPU the sum over containers; from 2.10 on at least the largest share of an init container."""
     inits = len(pod.spec.init_containers or ()) if version >= (2, 10) else 0
     if not inits:
         return _added(containers)

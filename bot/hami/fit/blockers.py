@@ -1,4 +1,4 @@
-"""Pods whose end lets a pod in: the fewest, each set confirmed by the filter, none with a pod that can stay."""
+"""Finds pods whose end would let another pod in: as few as possible, and every set is confirmed by HAMi's filter."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
@@ -18,7 +18,7 @@ from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.pod_request import PodRequest
 
 MAX_RUNS = 3000
-"""The limit of filter runs in one search: about 0.2 s."""
+"""The most filter runs in one search, which take about 0.2 s."""
 MAX_SETS = 20_000
 _MAX_TRIED_WHOLE = 3
 _MAX_PROVEN = 6
@@ -27,17 +27,14 @@ _IMPOSSIBLE = 1 << 30
 
 
 class Ending(NamedTuple):
-    """Pods that have to end, the least disruptive first, so that `node` takes the pod."""
+    """A set of pods: once they have ended, `node` takes the pending pod. The least disruptive comes first."""
 
     node: str
     pods: tuple[Holding, ...]
 
 
 class Search(NamedTuple):
-    """The result of `pods_to_end`: sets of pods to end, the least disruptive first.
-
-    `complete` is false where the search was cut short: each set is true, but a smaller one may exist.
-    """
+    """Sets of pods to end, the least disruptive first. Smaller sets may exist where `complete` is false."""
 
     found: tuple[Ending, ...] = ()
     complete: bool = True
@@ -46,11 +43,11 @@ class Search(NamedTuple):
 def pods_to_end(
     view: View, names: Iterable[str], request: PodRequest, *, most: int = 5, kept: Collection[str] = ()
 ) -> Search:
-    """At most `most` sets of holders whose end lets the request onto a node: fewest pods, lowest priority, youngest
+    """Finds up to `most` sets of pods whose end lets the request onto a node: fewest pods, lowest priority, youngest
     first.
 
-    No proper subset of a set is enough. No set has a pod of `kept` (NAMESPACE/NAME). Under a quota the pods of the
-    namespace count too, wherever they run.
+    Every pod of a set is needed, and none is of `kept` (NAMESPACE/NAME). Pods count too that hold the namespace's
+    quota.
     """
     if view.ledger is None or not request.containers:
         return Search()
@@ -58,7 +55,7 @@ def pods_to_end(
 
 
 class _Need(NamedTuple):
-    """What a card lacks for one container: that much memory, cores and slots, or every other user gone."""
+    """What a card lacks for one container: memory, cores and slots, or that every other pod on it ends."""
 
     uuid: str
     memory_mib: int
@@ -83,11 +80,7 @@ Needs = list[_Need]
 
 
 class _Site(msgspec.Struct, dict=True, eq=False):
-    """A node where ending pods might help.
-
-    `elsewhere` are pods on other nodes that a quota counts. `lacking` is how many more cards have to become free, None
-    where only runs can tell.
-    """
+    """A node where ending pods might help. `elsewhere` hold the same quota; `lacking`: cards that must become free."""
 
     name: str
     on_node: list[Holding]
@@ -97,17 +90,16 @@ class _Site(msgspec.Struct, dict=True, eq=False):
 
     @cached_property
     def holders(self) -> list[Holding]:
-        """Whoever could end: those on the node first."""
         return [*self.on_node, *(holding for holding in self.elsewhere if holding.node != self.name)]
 
     @cached_property
     def needs(self) -> Needs:
-        """What the cards lack that would do if they were empty, and do not now: of most sites nobody asks."""
+        """What each card lacks that would do if it were empty; worked out only for the few sites where it matters."""
         return self.read()
 
     @cached_property
     def bound(self) -> int:
-        """At least so many pods have to end."""
+        """A lower limit for the number of pods that have to end."""
         if not self.lacking:
             return 1
         by_card = _shares_by_card(self.on_node)
@@ -115,7 +107,7 @@ class _Site(msgspec.Struct, dict=True, eq=False):
 
 
 class _Hunt:
-    """One search. The arithmetic of a plain request leaves out what cannot help; the filter itself decides."""
+    """One search. Arithmetic leaves out what cannot help a plain request; the filter itself decides."""
 
     def __init__(
         self, view: View, names: Iterable[str], request: PodRequest, *, ledger: Ledger, most: int, kept: Collection[str]
@@ -130,7 +122,7 @@ class _Hunt:
         self.sets = MAX_SETS
         self.plain = _plain(request, view)
         self.named = named_uuids(request)
-        # The namespace's holders on any node, where a quota counts them.
+        # A quota counts the namespace's holders on every node.
         namespace, word = request.namespace, request.containers[0].word
         limited = view.rules.quota != "none" and view.quota_room(namespace, word) is not None
         everywhere = ledger.least_disruptive_first if limited else ()
@@ -163,14 +155,12 @@ class _Hunt:
     # ------------------------------------------------------------------------------------------------ the sites
 
     def _everywhere(self) -> list[_Site]:
-        """All sites; of nodes where only the quota is in the way the first few."""
         sites = [site for name in self.names if (site := self._at(name)) is not None]
         for site in [site for site in sites if site.lacking == 0][_QUOTA_NODES:]:
             self._sites[site.name] = None
         return [site for site in sites if self._sites[site.name] is not None]
 
     def _at(self, name: str) -> _Site | None:
-        """The site of a node; None where the end of no pod would help."""
         if name not in self._sites:
             self._sites[name] = self._read_site(name) if name in self.names else None
         return self._sites[name]
@@ -185,7 +175,7 @@ class _Hunt:
         return _Site(name, holders, self.own, lacking, partial(self._unmet, seen))
 
     def _lacks(self, seen: NodeStock) -> int | None:
-        """What a site lacks; less than 0 where the end of no pod would help. The same for nodes that are alike."""
+        """How many cards a site lacks, below 0 where the end of no pod would help; kept for nodes that are alike."""
         if not self.plain or seen.mig:
             return None
         alike = None if self.named and has_card(seen, self.named) else seen.amounts
@@ -200,7 +190,6 @@ class _Hunt:
         return [] if self._lacks(seen) is None else [need for need in self._needs(seen, named=True) if not need.met]
 
     def _needs(self, seen: NodeStock, *, named: bool = False) -> Iterator[_Need]:
-        """What each card lacks that would do if it were empty; `named`: with its own uuid, not that of one alike."""
         state = seen.state
         if isinstance(state, Unregistered):
             return
@@ -209,7 +198,7 @@ class _Hunt:
                 yield need._replace(uuid=card.card.uuid) if named else need
 
     def _need(self, card: CardState, kind: int, cordoned: frozenset[str]) -> _Need | None:
-        """What the card lacks, None where it would not do when empty: the same for cards alike that are not named."""
+        """What the card lacks; None where it would not do even when empty."""
         if card.card.uuid in self.named:
             return self._need_of(card, cordoned)
         if kind not in self._cards:
@@ -238,7 +227,6 @@ class _Hunt:
     # ------------------------------------------------------------------------------------------------- the sets
 
     def _single(self, by_quota: Sequence[_Site]) -> list[Ending]:
-        """One pod's end, of all that might help the least disruptive first."""
         found: list[Ending] = []
         for holding in self.ledger.least_disruptive_first:
             concerned = [site] if (site := self._at(holding.node)) else []
@@ -254,7 +242,7 @@ class _Hunt:
         return found
 
     def _several(self, site: _Site) -> Ending | None:
-        """A set of two or more on this node: all of up to three pods are tried, beyond that the largest go first."""
+        """A set of two or more pods on this node: all sets of up to three are tried, then the largest pods go first."""
         if not self._fits(site.name, site.holders):
             return None
         helpful = sorted(
@@ -270,7 +258,6 @@ class _Hunt:
         return self._greedy(site, helpful)
 
     def _greedy(self, site: _Site, helpful: Sequence[Holding]) -> Ending | None:
-        """Pods given up the largest first until it fits, then kept again as far as it still does."""
         wanted: list[Holding] = []
         for holding in self._cheapest_cards(site, helpful):
             wanted.append(holding)
@@ -279,7 +266,6 @@ class _Hunt:
         return None
 
     def _cheapest_cards(self, site: _Site, helpful: Sequence[Holding]) -> list[Holding]:
-        """The holders in the order to give them up: those of the cards that need the fewest pods, the largest first."""
         by_size = sorted(helpful, key=lambda holding: (holding.memory_mib, holding.amounts), reverse=True)
         if site.lacking is None:
             return by_size
@@ -289,7 +275,7 @@ class _Hunt:
         return [*first, *(holding for holding in by_size if not any(holding is other for other in first))]
 
     def _minimal(self, name: str, pods: list[Holding]) -> Ending | None:
-        """The set without those that could stay, the most disruptive first; None where that cannot be proven."""
+        """The set without pods that need not end, the most disruptive first; None where that cannot be proven."""
         for pod in sorted(pods, key=attrgetter("disruption"), reverse=True):
             rest = [other for other in pods if other is not pod]
             if rest and self._fits(name, rest):
@@ -309,10 +295,10 @@ class _Hunt:
         return any(need.uuid in holding.shares for need in site.needs)
 
     def _may_do(self, site: _Site, some: Sequence[Holding]) -> bool:
-        """Whether the arithmetic allows that it fits without them."""
+        """Whether the request might fit without these pods, by arithmetic alone."""
         if not site.lacking:
             return True
-        # Most cards are none of theirs: those stay as they are.
+        # These pods hold few of the site's cards; the other cards stay as they are.
         concerned = [need for need in site.needs if any(need.uuid in holding.shares for holding in some)]
         return len(concerned) >= site.lacking and sum(1 for need in concerned if need.without(some).met) >= site.lacking
 
@@ -327,7 +313,7 @@ class _Hunt:
         return fits
 
     def _alike(self, name: str, gone: Sequence[Holding]) -> Hashable:
-        """Equal where the same is taken from nodes that are alike; None where only a run can tell."""
+        """A key that is equal where the same is taken from nodes that are alike; None where only a run can tell."""
         seen = self.view.stock_of(name)
         twins = self.twins(seen)
         if twins is None or seen.mig or isinstance(seen.state, Unregistered):
@@ -343,7 +329,7 @@ class _Hunt:
 
 
 def _plain(request: PodRequest, view: View) -> bool:
-    """Whether a card is free or not for this pod whatever the other cards are given to."""
+    """Whether a card is free or not for this pod, whatever the pod gets of other cards."""
     wanted = request.constraints
     policy = view.facts.policy if wanted.policy is None else wanted.policy
     whole = "topology" not in policy and "mutex" not in policy
@@ -362,7 +348,7 @@ def _shares_by_card(holders: Iterable[Holding]) -> dict[str, list[Holding]]:
 
 
 def _fewest(need: _Need, holders: Sequence[Holding]) -> int:
-    """At least so many of the holders have to end for the card to be free."""
+    """A lower limit for the number of these pods that have to end before the card is free."""
     shares = [holder.shares[need.uuid] for holder in holders]
     slots, memory, cores = zip(*shares, strict=True) if shares else ((), (), ())
     fewest = 0

@@ -1,7 +1,4 @@
-"""One cluster as one HAMi version sees it: what every question about capacity is answered from.
-
-A `View` does no I/O and reads a node's GPUs only when something asks about that node.
-"""
+"""One cluster as one version of HAMi's scheduler sees it. A `View` does no I/O, and decodes a node when asked to."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -34,7 +31,7 @@ _NOBODY: list[Holding] = []
 
 
 class ClusterFacts(msgspec.Struct, frozen=True):
-    """What was read of the cluster, to make a `View` of. `pods` and `quotas` are None where they could not be read."""
+    """What was read of the cluster for a `View`. `pods` and `quotas` are None where they could not be read."""
 
     nodes: Mapping[str, Node]
     pods: Iterable[Pod | Holder] | None
@@ -46,10 +43,8 @@ class ClusterFacts(msgspec.Struct, frozen=True):
 
 
 class View:
-    """The cluster under the rules of one HAMi version."""
-
     def __init__(self, facts: ClusterFacts, version: Version, stock: Stock | None = None) -> None:
-        """`stock` is what earlier questions worked out for the same version and settings; None: nothing yet."""
+        """`stock` has what earlier questions with the same version and settings worked out; None for a new one."""
         self.facts = facts
         self.version = version
         self._stock = stock or Stock(terms(facts, version))
@@ -62,11 +57,7 @@ class View:
         self._last: tuple[PodRequest, list[Mapping[str, QuotaRoom]]] | None = None
 
     def forgetting(self, uid: str) -> "View":
-        """The view without what the pod `uid` holds, as its own filter run sees the cluster; unchanged for an empty
-        uid.
-
-        What is worked out about other nodes is shared between both views.
-        """
+        """The view without what the pod `uid` holds, as HAMi sees the cluster when it places that pod."""
         if self.ledger is None or not uid or uid not in self.ledger.uids:
             return self
         gone = [holding for holding in self.ledger.all() if holding.uid == uid]
@@ -77,15 +68,15 @@ class View:
         return view
 
     def registration(self, name: str) -> Registration | Unregistered:
-        """The node's GPUs as registered, or why the scheduler has none of this node."""
+        """The node's GPUs as registered, or why HAMi's scheduler does not have them."""
         return self._stock.registration(self.facts.nodes[name], self.facts.now)
 
     def state(self, name: str) -> NodeCards | Unregistered:
-        """The node's GPUs with what they have given away; where the pods could not be read, nothing counts."""
+        """The node's GPUs with what is used of them; without any use where the pods could not be read."""
         return self.stock_of(name).state
 
     def stock_of(self, name: str) -> NodeStock:
-        """One node's stock: its GPUs with their use, and numbers that are equal for nodes that are alike."""
+        """The node's GPUs with what is used of them, and numbers that are equal for nodes that are alike."""
         if (seen := self._seen.get(name)) is not None:
             return seen
         if self._whole is not None and name not in self._changed:
@@ -96,7 +87,6 @@ class View:
         return seen
 
     def stocks_of(self, names: Iterable[str]) -> list[NodeStock]:
-        """The stock of each of these nodes, in their order; see `NodeStock`."""
         names = list(names)
         if self._whole is not None:
             return [self.stock_of(name) for name in names]
@@ -107,24 +97,24 @@ class View:
         return list(map(known.__getitem__, names))
 
     def registered(self, names: Iterable[str]) -> list[str]:
-        """The nodes, out of `names`, whose GPUs the scheduler has."""
+        """Those of the nodes `names` whose GPUs HAMi's scheduler has."""
         names = list(names)
         both = zip(names, self.stocks_of(names), strict=True)
         return [name for name, seen in both if not isinstance(seen.state, Unregistered)]
 
     def cards_of(self, name: str, registration: Registration, *, empty: bool = False) -> NodeCards:
-        """The GPUs of a node's `registration` with what the ledger says is used of them; `empty`: with nothing used."""
+        """The GPUs of a node's `registration` with what pods hold of them; with `empty` as if pods held nothing."""
         holdings = self.ledger.on(name) if self.ledger and not empty else ()
         return self._stock.cards_of(self.facts.nodes[name], registration, holdings)
 
     def judge(self, name: str, request: PodRequest, relax: frozenset[str] = frozenset()) -> Verdict:
-        """The filter's verdict on one node; `fits` is None where something that decides could not be read."""
+        """The filter's verdict on one node; its `fits` is None where something that decides could not be read."""
         return self.judge_each([name], request, relax)[name]
 
     def judge_each(
         self, names: Iterable[str], request: PodRequest, relax: frozenset[str] = frozenset()
     ) -> dict[str, Verdict]:
-        """The filter's verdict on each node, by name. Nodes alike in all that decides are judged once."""
+        """The filter's verdict on each node, by name. Nodes that are alike in all that decides are judged once."""
         if not request.containers:
             return dict.fromkeys(names, fit.FITS)
         known = self._stock.verdicts(self._asked(request, relax))
@@ -141,12 +131,11 @@ class View:
         return found
 
     def _alike(self, names: Sequence[str], request: PodRequest) -> tuple[list[NodeStock], list[int | None]]:
-        """The nodes, and what is equal for those that are alike in all that a verdict on this request depends on."""
         seen = self.stocks_of(names)
         return seen, list(map(self._key(request, limited=any(self._quotas(request))), seen))
 
     def twins(self, request: PodRequest) -> Callable[[NodeStock], int | None]:
-        """A function: equal numbers for nodes whose GPUs stand alike; None where verdicts depend on which GPUs."""
+        """Makes a function of a node: a number equal for nodes with one verdict, None where a node has its own."""
         return self._key(request, limited=True)
 
     def _key(self, request: PodRequest, *, limited: bool) -> Callable[[NodeStock], int | None]:
@@ -158,17 +147,13 @@ class View:
         return lambda stock: None if has_card(stock, named) else key(stock)
 
     def _asked(self, request: PodRequest, relax: frozenset[str]) -> Hashable:
-        """All that decides about a verdict beside the node's cards."""
         unseen = self.ledger is None, self.facts.quotas is None
         nameless = msgspec.structs.replace(request, namespace="", name="", uid="")
         rooms = tuple(self._room_for(request, quotas) for quotas in self._quotas(request))
         return nameless, relax, rooms, self.facts.policy, unseen
 
     def _room_for(self, request: PodRequest, quotas: Mapping[str, QuotaRoom]) -> Hashable:
-        """Equal for rooms that allow the request equally many of its GPUs: hundreds of quotas come to a few numbers.
-
-        That is so for one container that asks for the same on every GPU, and takes no more GPUs than it asks for.
-        """
+        """A key that is equal for quota rooms which allow the request equally many GPUs: few verdicts serve many."""
         room = quotas.get(request.containers[0].word)
         if room is None or len(request.containers) != 1 or not request.containers[0].is_fixed:
             return tuple(quotas.items())
@@ -182,7 +167,7 @@ class View:
 
     @property
     def runs(self) -> int:
-        """How often the filter ran on a node with this view's stock, for this question and earlier ones."""
+        """How often the filter has run on this view's stock, for this question and earlier ones."""
         return self._stock.runs
 
     def _judge(self, seen: NodeStock, request: PodRequest, relax: frozenset[str]) -> Verdict:
@@ -196,7 +181,7 @@ class View:
         return self.run(seen.state, request, relax)
 
     def unlike(self, names: Iterable[str], request: PodRequest) -> list[str]:
-        """The first of each group of registered nodes that are alike in all that decides about the request."""
+        """The registered nodes, except those alike to an earlier one of `names` in all that decides the verdict."""
         known, found = set[int](), list[str]()
         names = list(names)
         for name, seen, alike in zip(names, *self._alike(names, request), strict=True):
@@ -207,7 +192,7 @@ class View:
         return found
 
     def judge_without(self, name: str, request: PodRequest, gone: Sequence[Holding]) -> Verdict:
-        """The filter's verdict on one node as if the pods of `gone` had ended: GPUs and quota are given back."""
+        """The filter's verdict on one node as if the pods `gone` had ended, which frees their GPUs and their quota."""
         seen = self.stock_of(name)
         state = seen.state
         if isinstance(state, Unregistered) or self.ledger is None or seen.by_turns:
@@ -225,10 +210,8 @@ class View:
         *,
         gone: Sequence[Holding] = (),
     ) -> Verdict:
-        """The filter's verdict on any set of GPUs, under this cluster's quota and policy; `fits` is None where those
-        are unknown.
-
-        `gone`: holders of the namespace that no longer count against its quota.
+        """The filter's verdict on any set of GPUs, by this cluster's quotas and policy; `fits` is None where those are
+        unknown. `gone`: holders of the namespace that no longer count against its quota.
         """
         verdicts = [
             judge(
@@ -247,26 +230,22 @@ class View:
         limits = self.facts.quotas is None and any(device and device.vendor.obeys_quota for device in asked)
         holds = self.rules.quota != "none" and limits and fit.QUOTA_NOT_FIT not in relax
         if holds and (verdicts[-1].fits is not False or not _AFTER_QUOTA.isdisjoint(verdicts[-1].codes)):
-            # An unseen quota may refuse what fits, and comes before these checks.
+            # A quota that could not be read may refuse the pod, and HAMi checks it before what failed here.
             return Verdict(fits=None, unknown=Text("error-hami.quota-unseen"))
         return verdicts[-1]
 
     def fits_empty(self, name: str, request: PodRequest, relax: frozenset[str] = frozenset()) -> bool | None:
-        """Whether the node would take the pod if none of it were used; None when unregistered or not known."""
+        """Whether the node would take the pod if it were empty; None where it is unregistered or that is not known."""
         registration = self.registration(name)
         if isinstance(registration, Unregistered):
             return None
         return self.run(self.cards_of(name, registration, empty=True), request, relax).fits
 
     def quota_room(self, namespace: str, word: str = FIRST.names.word) -> QuotaRoom | None:
-        """What the namespace's limits.* quota on a device leaves; None where HAMi's filter holds none."""
+        """What the namespace's `limits.*` quota leaves of a device; None where HAMi's filter applies no quota."""
         return self._quota_rooms(namespace, word)[-1]
 
     def _quotas(self, request: PodRequest) -> list[Mapping[str, QuotaRoom]]:
-        """By the devices that are asked for, for each way in which HAMi may have read them.
-
-        Of the request that was asked about last they are known.
-        """
         if self._last is None or self._last[0] is not request:
             words = dict.fromkeys(container.word for container in request.containers)
             rooms = product(*(self._quota_rooms(request.namespace, word) for word in words))
@@ -275,7 +254,7 @@ class View:
         return self._last[1]
 
     def _quota_rooms(self, namespace: str, word: str) -> tuple[QuotaRoom | None, ...]:
-        """One room for each way in which HAMi may have read the quotas: of several for one resource it keeps one."""
+        """One room for each way in which HAMi may have read the quotas: of several for a resource it keeps any one."""
         if (namespace, word) not in self._rooms:
             self._rooms[namespace, word] = tuple(self._read_quotas(namespace, word)) or (None,)
         return self._rooms[namespace, word]
@@ -304,13 +283,11 @@ class View:
         return room._replace(memory_used_mib=room.memory_used_mib - memory, cores_used=room.cores_used - cores)
 
     def cards(self, name: str) -> list[CardState]:
-        """The node's GPUs with what is used of them; empty when the node is unregistered."""
         state = self.state(name)
         return [] if isinstance(state, Unregistered) else list(state.cards)
 
 
 def _most(limit: int | None, free: int, each: int, count: int, *, modern: bool) -> int:
-    """How many of `count` GPUs a limit allows, if each takes so much of it (`fit` tells when a limit counts)."""
     if limit is None or (limit == 0 and not modern):
         return count
     if free < 0:
@@ -319,15 +296,12 @@ def _most(limit: int | None, free: int, each: int, count: int, *, modern: bool) 
 
 
 def terms(facts: ClusterFacts, version: Version) -> Terms:
-    """The terms that a `Stock` must have been made with to serve these facts."""
+    """The settings of these facts that a `Stock` must have been made with to serve them."""
     return Terms(version, facts.config, facts.node_selector)
 
 
 def _limits(hard: Iterable[Mapping[str, Quantity]], resource: str, *, smallest: bool) -> list[int]:
-    """The limits on a resource, each once, the last quota's last, or the `smallest` alone.
-
-    HAMi reads none that is no whole number.
-    """
+    """Each limit on a resource once, the last quota's last, or only the `smallest`; HAMi reads whole numbers alone."""
     found: dict[int, None] = {}
     for amounts in hard:
         limit = parse_quantity(amounts.get(f"limits.{resource}", ""))
@@ -350,7 +324,7 @@ _AFTER_QUOTA = frozenset(
 
 
 def versions_to_try(version: Version | None, nodes: Iterable[Node]) -> tuple[Version, ...]:
-    """The known version of HAMi; else one of each generation whose format some node's registration is written in."""
+    """The version of HAMi; if unknown, one of each generation whose format some node's registration has."""
     if version is not None:
         return (version,)
     texts = (node.metadata.annotation(FIRST.names.register) for node in nodes)

@@ -1,4 +1,4 @@
-"""The filter's verdict on one node: the frame that is the same for every vendor, around the vendor's own checks.
+"""The filter's verdict on one node: the frame for all vendors, around each vendor's own checks.
 
 Source: HAMi pkg/scheduler/score.go fitInDevices at v2.5.1 to v2.10.0.
 """
@@ -45,7 +45,7 @@ _EQUAL = Weights()
 
 
 def read_weights(text: str | None) -> Weights | None:
-    """The weights of `slot=1,core=1,memory=3`, 1 each without a text; None when HAMi's filter fails on the text.
+    """The weights in a text like `slot=1,core=1,memory=3`, 1 each without a text; None where HAMi's filter fails on it.
 
     Weights are whole numbers of at least 0, each key once, not all 0 [HAMi v2.10 pkg/util/device_scoring_weights.go].
     """
@@ -69,7 +69,7 @@ def sort_cards(
     numa_bind: bool,
     weights: Weights,
 ) -> None:
-    """Sorts `cards` in place as this version does for one container's request; the scan begins with the last."""
+    """Sorts `cards` in place as HAMi does for one container's request: the last card is the first to be tried."""
     by_word = {request.word: request for request in asked}
     scores = {id(state): score(state, by_word.get(state.card.type, asked[0]), rules, weights) for state in cards}
 
@@ -101,7 +101,7 @@ def sort_cards(
 
 
 def score(state: CardState, request: ContainerRequest, rules: Rules, weights: Weights) -> float:
-    """HAMi's score of a GPU: 10 x (used slots + cores + memory, each over the GPU's), weighed, in 32-bit floats."""
+    """HAMi's score of a GPU: 10 x the weighed sum of used over total slots, cores and memory, in 32-bit floats."""
     card = state.card
     if not (card.slots and card.cores and card.memory_mib):
         return 0.0
@@ -109,7 +109,7 @@ def score(state: CardState, request: ContainerRequest, rules: Rules, weights: We
     by_share = request.percentage not in (0, UNSET_PERCENTAGE)
     if rules.score_includes_request:
         slots, cores = slots + request.count, cores + request.cores
-        # An integer division, as HAMi has it: less than 100 % of a card counts as none of it.
+        # HAMi divides integers: less than 100 % of a card counts as 0.
         memory += card.memory_mib * (request.percentage // WHOLE_CARD) if by_share else request.memory_mib
     elif rules.modern and card.type == request.word:
         slots, cores = slots + 1, cores + request.cores
@@ -136,8 +136,9 @@ def _f32(value: float) -> float:
 
 
 Dependence = Literal["amounts", "order", "named", "identity"]
-"""What of a node's GPUs a verdict depends on. "amounts": what each GPU is and what is used of it; "order": their order
-and NUMA nodes too; "named": also whether the pod names them; "identity": also which GPUs they are."""
+"""What decides a verdict. "amounts": types and use of the node's GPUs; "order": order and NUMA nodes too; "named": also
+whether the pod names one; "identity": also which GPUs they are.
+"""
 
 _TOO_FEW = Verdict(fits=False, reason=NODE_INSUFFICIENT)
 
@@ -151,7 +152,7 @@ def judge(
     default_policy: str = DEFAULT_POLICY,
     relax: frozenset[str] = frozenset(),
 ) -> Verdict:
-    """The filter's verdict on one node. `quotas`: by a device's word, what a quota leaves; without one, no entry."""
+    """The filter's verdict on one node. `quotas` is what quotas leave, by the word of the device."""
     if not request.containers:
         return FITS
     run = Run(node, request, rules, quotas=quotas, default_policy=default_policy, relax=relax)
@@ -164,7 +165,7 @@ def judge(
             return verdict
         again = Run(node, request, rules, quotas=quotas, default_policy=default_policy, relax=relax)
         again.other_order = True
-        # What HAMi says where it picks others of equal groups of cards for an earlier container.
+        # HAMi picks one of several equal groups of cards by chance: this is its answer for the opposite pick.
         other = _verdict(again, weights)
         known = (verdict.text() or FIT, *verdict.instead)
         more = tuple(text for text in (other.text() or FIT, *other.instead) if text not in known)
@@ -174,7 +175,7 @@ def judge(
 
 
 def depends_on(request: PodRequest, *, limited: bool, default_policy: str) -> Dependence:
-    """What verdicts on this request depend on at most, whichever checks are relaxed. `limited`: some quota applies."""
+    """What verdicts on this request depend on at most, whichever checks are left out. `limited`: some quota applies."""
     wanted = request.constraints
     policy = default_policy if wanted.policy is None else wanted.policy
     if "topology" in policy:
@@ -191,7 +192,7 @@ def _vendor(container: ContainerRequest) -> Vendor:
 
 
 def named_uuids(request: PodRequest) -> frozenset[str]:
-    """All uuids that the pod's annotations list, to be used or not; an empty list counts as the empty name."""
+    """All uuids that the pod's annotations name, to be used or avoided; an empty list counts as an empty uuid."""
     lists = list[str | None]()
     for container in request.containers:
         wanted = request.constraints_of(container.word)
@@ -238,7 +239,7 @@ def _verdict(run: Run, weights: Weights) -> Verdict:
 
 
 def _container(run: Run, cards: list[CardState], asked: Sequence[ContainerRequest], weights: Weights) -> Verdict | None:
-    """None where it fits. HAMi asks for several devices in random order: the first that it lacks gives the reason."""
+    """None where it fits. HAMi asks for several devices in random order; the first that it lacks gives the reason."""
     if _all_too_few(run, cards, asked):
         return _TOO_FEW
     _sort(run, cards, asked, weights)
@@ -260,7 +261,6 @@ def _container(run: Run, cards: list[CardState], asked: Sequence[ContainerReques
 
 
 def _all_too_few(run: Run, cards: list[CardState], asked: Sequence[ContainerRequest]) -> bool:
-    """Whether the node has too few of every device that is asked for, however they are used."""
     return all(
         (run.rules.modern or _vendor(container) is FIRST)
         and _too_few(run, cards, _in_play(cards, container.word, run.rules), container)
@@ -304,7 +304,6 @@ def _sort(run: Run, cards: list[CardState], asked: Sequence[ContainerRequest], w
 
 
 def _in_play(cards: list[CardState], word: str, rules: Rules) -> list[CardState]:
-    """The cards of that device; before 2.7 all of them."""
     if not rules.only_own_type:
         return cards
     if not rules.modern:

@@ -1,8 +1,4 @@
-"""What was worked out about nodes and holders, kept from question to question: little changes in between.
-
-An entry counts for the very objects that it was made from, and for no others: a `Cluster` that is kept in memory hands
-out the same object until it changes.
-"""
+"""Keeps what was worked out about nodes and holders for the next questions, as long as the same objects are seen."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -39,12 +35,11 @@ _NO_CARD = frozenset[str]()
 
 
 class NodeStock(msgspec.Struct, frozen=True):
-    """One node with its GPUs. `by_turns`: the scheduler adds and drops the GPUs every minute. `mig`: some GPU is in MIG
-    mode.
+    """One node's GPUs and their use. `by_turns`: HAMi's scheduler adds and drops them every minute.
 
-    `kinds` has a number for each GPU: what it is and what is used of it, without its uuid and place. `shape` is equal
-    for nodes whose GPUs have the same types and sizes, `amounts` where they are also used alike, `order` where they
-    also stand in the same places. None where no other node is like it.
+    `kinds` tells a GPU's type and use by a number. `shape` is equal for nodes whose GPUs have the same types and sizes,
+    `amounts` where they are also used alike, `order` where they also stand in the same places; None where no other node
+    is like it.
     """
 
     state: NodeCards | Unregistered
@@ -62,11 +57,10 @@ ALIKE: Mapping[Dependence, Callable[[NodeStock], int | None]] = {
     "named": attrgetter("order"),  # of nodes without a card that is named
     "identity": lambda _: None,
 }
-"""Functions, by what a verdict depends on: equal numbers for nodes with one verdict; None: the node must be judged."""
+"""By what a verdict depends on: a number that is equal for nodes with one verdict; None where a node has its own."""
 
 
 def has_card(stock: NodeStock, uuids: frozenset[str]) -> bool:
-    """Whether one of the node's GPUs is among `uuids`."""
     state = stock.state
     return not isinstance(state, Unregistered) and any(card.card.uuid in uuids for card in state.cards)
 
@@ -80,13 +74,13 @@ class _Kept(NamedTuple):
 
 
 class Stock:
-    """The nodes' GPUs and what pods hold of them, under the rules of one HAMi version; kept between questions."""
+    """The nodes' GPUs and what pods hold of them, as one version of HAMi sees them; kept between questions."""
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
         self.rules = rules_of(terms.version)
         self._selects = label_matcher(terms.node_selector)
-        # No method of its own: `_kept` holds it, and so the whole stock would wait for the garbage collector.
+        # `_kept` holds this; a bound method would keep the whole stock until the garbage collector runs.
         self._holding = partial(read_holding, version=terms.version)
         self._nodes: dict[str, _Kept] = {}
         self._kept: Kept = {}
@@ -95,29 +89,29 @@ class Stock:
         self._unused = count()
         self._verdicts: dict[Hashable, dict[Hashable, Verdict]] = {}
         self.runs = 0
-        """How often the filter ran on a node so far: the cost of a question beside reading nodes."""
+        """How often the filter has run on a node: what questions cost, apart from reading nodes."""
 
     def ledger(self, pods: Iterable[Pod | Holder]) -> Ledger:
-        """What these pods hold of GPUs, added up. Only what these hold is remembered for the next call."""
+        """What these pods hold of GPUs, added up. Only these pods are remembered for the next call."""
         pods, counted = list(pods), self._counted
         if pods != counted[0]:
             counted = self._counted = pods, add_up(of_each(self._kept, self._holding, pods))
         return counted[1]
 
     def verdicts(self, asked: Hashable) -> dict[Hashable, Verdict]:
-        """The known verdicts on the question `asked`, by numbers of nodes that are alike; callers add new ones."""
+        """The known verdicts on the question `asked`, by a key of nodes that are alike; callers add new ones to it."""
         if asked not in self._verdicts and sum(map(len, self._verdicts.values())) > MOST_VERDICTS:
             self._verdicts.clear()
         return self._verdicts.setdefault(asked, {})
 
     def registration(self, node: Node, now: datetime) -> Registration | Unregistered:
-        """The node's GPUs as registered, or why the scheduler has none of this node."""
+        """The node's GPUs as registered, or why HAMi's scheduler does not have them."""
         if not self._selects(node.metadata.labels):
             return Unregistered("absent", "--node-label-selector", self.terms.node_selector)
         return registered(node, self.terms, now)
 
     def on_each(self, nodes: Iterable[tuple[Node, Sequence[Holding]]], now: datetime) -> list[NodeStock]:
-        """The stock of each node, with what the holdings beside the node have of its GPUs."""
+        """The stock of each node, whose GPUs have given away what the holdings beside it say."""
         found: list[NodeStock] = []
         for node, holdings in nodes:
             kept = self._nodes.get(node.metadata.name)
@@ -128,7 +122,6 @@ class Stock:
         return found
 
     def _on(self, node: Node, holdings: Sequence[Holding], now: datetime) -> NodeStock:
-        """The node with what these holders have of its cards, read anew."""
         kept = self._nodes.get(node.name)
         found = self.registration(node, now)
         for_good = is_taken_in_for_good(node, self.terms)
@@ -144,7 +137,7 @@ class Stock:
         return structs.replace(stock, by_turns=True, amounts=None, order=None) if by_turns else stock
 
     def cards_of(self, node: Node, registration: Registration, holdings: Iterable[Holding]) -> NodeCards:
-        """The GPUs of a node's registration, with what the holdings have of them."""
+        """The GPUs of a node's registration with what the holdings have of them."""
         return NodeCards(
             take_stock(registration.cards, holdings, self.rules),
             cordoned_uuids(node) if self.rules.modern else _NO_CARD,
@@ -158,7 +151,7 @@ class Stock:
         kinds = tuple([self._kind(card, cards.cordoned) for card in cards.cards])
         facts = tuple([fact for fact in cards.facts.items() if isinstance(fact[1], Hashable)])
         order = self._number((kinds, facts, tuple([(card.card.numa, card.card.index) for card in cards.cards])))
-        # A MIG card of an old version ends a run where the run comes to it.
+        # Older versions end a run at the first MIG card, so that the order of the cards decides.
         mig = any(card.card.mode == "mig" for card in cards.cards)
         amounts = order if mig else self._number((tuple(sorted(kinds)), facts))
         shape = self._number(sizes(found))
@@ -166,7 +159,6 @@ class Stock:
         return NodeStock(cards, mig=mig, kinds=kinds, shape=shape, amounts=amounts, order=None if twins else order)
 
     def _kind(self, state: CardState, cordoned: frozenset[str]) -> int:
-        """The number of all that decides about a card but its uuid and its place."""
         card = state.card
         # One plain tuple: nodes by the thousand have eight cards each, and unpacking two into it takes twice as long.
         kind = (
@@ -189,7 +181,7 @@ class Stock:
         return self._number(kind) if number is None else number
 
     def _number(self, what: Hashable) -> int:
-        """One number for equal things, and never the same for others: not even after they were forgotten."""
+        """One number for equal things. A number is never used again, even after its thing was forgotten."""
         number = self._numbers.get(what)
         if number is None:
             if len(self._numbers) >= MOST_NUMBERED:
@@ -199,17 +191,17 @@ class Stock:
 
 
 def sizes(registration: Registration) -> tuple[tuple[object, ...], ...]:
-    """What decides if a pod is too large for a node's GPUs even when empty: their type, memory, cores and slots."""
+    """What decides whether a pod is too large for a node's empty GPUs: type, memory, cores and slots."""
     return tuple([(card.type, card.memory_mib, card.cores, card.slots, _beside(card)) for card in registration.cards])
 
 
 def _beside(card: Card) -> Hashable:
-    """What a vendor registers beside: profiles and the kind of the machine decide, numbers only tell neighbours."""
+    """The part of `custominfo` that decides; its numbers only tell which cards are neighbours."""
     return tuple((name, value if isinstance(value, str) else "") for name, value in card.custom) if card.custom else ()
 
 
 def take_stock(cards: Sequence[Card], holdings: Iterable[Holding], rules: Rules) -> list[CardState]:
-    """The GPUs in registration order with all holdings of their node counted; unknown uuids are ignored."""
+    """The GPUs in registration order, with all holdings of their node counted; unknown uuids are ignored."""
     states = [CardState(card) for card in cards]
     some_mig = any(card.mode == "mig" for card in cards)
     by_uuid = {state.card.uuid: state for state in states}
@@ -227,7 +219,7 @@ def take_stock(cards: Sequence[Card], holdings: Iterable[Holding], rules: Rules)
 
 
 def _count_mig(states: list[CardState], by_uuid: dict[str, CardState], holding: Holding) -> None:
-    """Occupied placements, and the cards that contradictory records make unhealthy (v2.10.0 mig_allocations.go)."""
+    """Counts occupied MIG placements; contradictory records make a GPU unhealthy (HAMi v2.10.0 mig_allocations.go)."""
     named = [reservation.gpu_uuid for reservation in holding.mig]
     if any(uuid not in by_uuid for uuid in named):
         for state in states:

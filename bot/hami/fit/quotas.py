@@ -26,10 +26,9 @@ By = Literal["HAMi", "Kubernetes", "nobody"]
 
 
 class QuotaLimit(msgspec.Struct, frozen=True):
-    """One key of one quota on a resource that HAMi hands out.
+    """One key of a quota on a resource that HAMi hands out. `by` counts pods against it.
 
-    `by` says who counts pods against the key. `written` is the key's text, `amount` its meaning to `by`: for HAMi MiB
-    (the memory factor applied) or percent of cores; None where the text cannot be read.
+    `written` is the key's text; `amount` its MiB or percent of cores for HAMi, None where the text cannot be read.
     """
 
     by: By
@@ -39,7 +38,7 @@ class QuotaLimit(msgspec.Struct, frozen=True):
     written: str
     amount: int | None
     used: int | None
-    """What Kubernetes' own controller says is used; None without such a figure."""
+    """What Kubernetes' quota controller says is used; None without such a figure."""
     scoped: bool = False
 
     @property
@@ -48,7 +47,7 @@ class QuotaLimit(msgspec.Struct, frozen=True):
 
 
 def limits_of(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator[QuotaLimit]:
-    """Every key of the quotas that names a resource of HAMi's, in the order of the quotas and their keys."""
+    """Every key of the quotas that names a HAMi resource, in the order of the quotas and their keys."""
     for quota in quotas:
         for key, value in sorted((quota.spec.hard or {}).items()):
             prefix, _, resource = key.partition(".")
@@ -69,7 +68,7 @@ def limits_of(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator
 
 
 class UnknownKey(NamedTuple):
-    """A key of a quota under a domain of HAMi's resources that nobody counts; `near` is the nearest key that counts."""
+    """A quota key like those of HAMi's resources that nobody counts; `near` is the nearest key that counts."""
 
     namespace: str
     quota: str
@@ -81,7 +80,7 @@ class UnknownKey(NamedTuple):
 def unknown_keys(
     quotas: Iterable[ResourceQuota], config: DeviceConfig, offered: Container[str]
 ) -> Iterator[UnknownKey]:
-    """The keys of quotas that nobody counts: neither HAMi's nor `offered` by a node, or without a prefix."""
+    """The quota keys that nobody counts: not HAMi's, not `offered` by a node, or without the prefix that counts."""
     known = sorted({resource for device in config.devices for resource in device.resources.all if resource})
     domains = {resource.partition("/")[0] for resource in known}
     for quota in quotas:
@@ -100,7 +99,7 @@ def unknown_keys(
 
 
 def is_enforced(limit: QuotaLimit, config: DeviceConfig, rules: Rules) -> bool:
-    """Whether this version of HAMi holds pods against the limit, when they are created or when it places them."""
+    """Whether this version of HAMi refuses pods over the limit, when they are created or when it places them."""
     if limit.by != "HAMi" or limit.amount is None or (limit.scoped and rules.merges_quotas):
         return False
     if config.amounts[limit.resource][0].vendor is FIRST:
@@ -109,12 +108,10 @@ def is_enforced(limit: QuotaLimit, config: DeviceConfig, rules: Rules) -> bool:
 
 
 def holds_in_filter(limit: QuotaLimit, config: DeviceConfig) -> bool:
-    """Whether pods wait for the limit in HAMi's filter. A pod over another vendor's limit is denied at its creation."""
     return limit.by == "HAMi" and config.amounts[limit.resource][0].vendor.obeys_quota
 
 
 def _amount(value: Quantity, resource: str, config: DeviceConfig, by: By) -> int | None:
-    """HAMi ignores a limit that is no whole number."""
     number = parse_quantity(value)
     if number is None or by != "HAMi":
         return whole(value)

@@ -1,7 +1,6 @@
-"""What a verdict on a pod and a node is made of, and the checks that vendors share.
+"""The parts of a verdict on a pod and a node, and the checks that vendors share.
 
-Each vendor's own checks are in `bot.hami.vendors`; `bot.hami.fit.filter` has the frame around them. Source: HAMi
-pkg/scheduler/score.go, pkg/device/common/common.go and pkg/device/*/device.go at v2.5.1 to v2.10.0.
+Source: HAMi pkg/scheduler/score.go, pkg/device/common/common.go, pkg/device/*/device.go at v2.5.1 to v2.10.0.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +36,7 @@ DEFAULT_POLICY = "spread"
 
 
 class QuotaRoom(NamedTuple):
-    """The namespace's limits.* quota on a device, as HAMi counts it; a limit is None where no quota names one."""
+    """A namespace's `limits.*` quota on a device, as HAMi counts it; a limit is None where no quota sets one."""
 
     memory_limit_mib: int | None = None
     cores_limit: int | None = None
@@ -46,17 +45,15 @@ class QuotaRoom(NamedTuple):
 
     @property
     def memory_free_mib(self) -> int:
-        """The MiB that the limit on memory leaves; less than 0 when the limit is exceeded already."""
         return (self.memory_limit_mib or 0) - self.memory_used_mib
 
     @property
     def cores_free(self) -> int:
-        """The cores that the limit on cores leaves; less than 0 when the limit is exceeded already."""
         return (self.cores_limit or 0) - self.cores_used
 
 
 class NodeCards(NamedTuple):
-    """One node as a filter run sees it. `facts`: what a vendor needs to know beside the GPUs, by the device's word."""
+    """One node as a filter run sees it. `facts`: what vendors need to know besides the GPUs, by the device's word."""
 
     cards: Sequence[CardState]
     cordoned: frozenset[str] = frozenset()
@@ -64,11 +61,10 @@ class NodeCards(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """HAMi's verdict on a pod and a node. `fits` is None when the rules that decide are not modelled; `unknown` says
-    which.
+    """HAMi's verdict on a pod and a node. `fits` is None where the rules that decide are not modelled: see `unknown`.
 
-    `parts` are (code, count) in the order they were met, `of` the denominator; `reason` is a bare reason instead.
-    `instead`: what HAMi may say as well as `text`, where chance decides; FIT where it may take the node.
+    `parts` are (code, number of GPUs) out of `of` GPUs; `reason` is a bare reason instead. `instead`: what HAMi may say
+    too, where chance decides; FIT where it may take the node.
     """
 
     fits: bool | None
@@ -80,16 +76,15 @@ class Verdict(NamedTuple):
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The verdict's reason codes, without counts."""
         return tuple(code for code, _ in self.parts) or ((self.reason,) if self.reason else ())
 
     def text(self) -> str:
-        """HAMi's detailed reason: `1/8 CardNotHealth, 3/8 CardInsufficientMemory`; empty when the pod fits."""
+        """HAMi's reason in detail: `1/8 CardNotHealth, 3/8 CardInsufficientMemory`; empty when the pod fits."""
         return ", ".join(sorted(f"{count}/{self.of} {code}" for code, count in self.parts)) or self.reason
 
     @property
     def said(self) -> str:
-        """The verdict in HAMi's words, with what HAMi may say instead; empty when the pod fits in any case."""
+        """HAMi's reason, and what HAMi may say instead; empty when the pod fits in any case."""
         return " / ".join((self.text() or FIT, *self.instead)) if self.instead else self.text()
 
 
@@ -99,7 +94,7 @@ UNREGISTERED = Verdict(fits=False, reason=NODE_UNREGISTERED)
 
 
 class CardUse(NamedTuple):
-    """A GPU taken by a container: what its usage grows by; on a MIG GPU by the profile's memory and cores."""
+    """A GPU that a container takes, and what it takes of it; on a MIG GPU the memory and cores of the profile."""
 
     state: CardState
     memory_mib: int
@@ -107,12 +102,10 @@ class CardUse(NamedTuple):
     placement: MigPlacement | None = None
     slots: int = 1
     card: Card | None = None
-    """The GPU as it is after the container took it; None for no change."""
+    """The GPU as it is after the container took it; None where the GPU itself does not change."""
 
 
 class Booking(NamedTuple):
-    """What one container took of one device, which `word` names."""
-
     word: str
     taken: list[CardUse]
 
@@ -131,10 +124,9 @@ def _words_of(policy: str) -> frozenset[str]:
 
 
 class Run:
-    """One filter run of a pod on a node: the containers in turn, each seeing what the earlier ones took.
+    """One filter run of a pod on a node: each container sees what earlier ones took.
 
-    `relax` has reason codes whose checks are left out: "would the pod fit if only this were different". `quotas`: by a
-    device's word, what a quota leaves; only devices with a quota.
+    `relax`: reason codes whose checks are left out. `quotas`: what quotas leave, by the word of the device.
     """
 
     def __init__(
@@ -152,7 +144,7 @@ class Run:
         self.rules = rules
         self.quotas: Mapping[str, QuotaRoom] = quotas if rules.quota != "none" and QUOTA_NOT_FIT not in relax else {}
         self.quota: QuotaRoom | None = None
-        """What a quota leaves of the device that is being placed; None where no quota limits it."""
+        """What a quota leaves of the device that is being placed; None without a quota."""
         self.relax = relax
         wanted = self.wanted = request.constraints
         """What the pod's annotations rule out for the device that is being placed."""
@@ -162,23 +154,17 @@ class Run:
         self.mutex = rules.modern and "mutex" in words
         self.numa_bind = wanted.numa_bind and NUMA_NOT_FIT not in relax
         self.allocated: list[Booking] = []
-        """What earlier containers of the pod took."""
         self.taking: list[CardUse] = []
-        """What the container that is being placed took so far."""
         self.is_last = True
-        """Whether the container that is being placed is the pod's last."""
         self.met_equals = False
-        """Whether GPUs of some container came in equal groups, of which HAMi picks one by chance."""
+        """Whether some container's GPUs came in groups of equal rank, of which HAMi picks one by chance."""
         self.other_order = False
-        """Whether equal groups of GPUs are taken in the opposite order."""
+        """Whether groups of equal rank are taken in the opposite order."""
 
     def over_quota(
         self, quota: QuotaRoom, container: ContainerRequest, state: CardState, taken: Iterable[CardUse]
     ) -> bool:
-        """Whether the GPU would exceed the quota, after the GPUs `taken` by this container already.
-
-        GPUs of this container count as asked, those of earlier ones as booked: a MIG GPU's profile.
-        """
+        """Whether one more GPU exceeds the quota. Earlier containers count what they got: on a MIG GPU a profile."""
         cards = [*(use.state.card for use in taken), state.card]
         needs = [[(card.uuid, container.memory_on(card.memory_mib), container.cores) for card in cards]]
         if self.rules.quota == "pod":
@@ -198,9 +184,8 @@ class Run:
 
 
 def _collapse(containers: Iterable[list[tuple[str, int, int]]], inits: int) -> tuple[int, int]:
-    """Memory and cores of all (uuid, memory, cores): per card the sum, or the largest init share where that is more.
-
-    Positions below `inits` are taken for init containers, as HAMi does, though only GPU containers are listed.
+    """Memory and cores over all cards: per card the sum, or the largest init share. Like HAMi, this takes the first
+    `inits` of the listed GPU containers for init containers.
     """
     sums: dict[str, tuple[int, int]] = {}
     peaks: dict[str, tuple[int, int]] = {}
@@ -239,7 +224,6 @@ def uuid_allows(wanted: Constraints, uuid: str, rules: Rules) -> bool:
 
 @lru_cache(maxsize=256)  # the lists of the pod at hand, asked about card by card
 def _entries(text: str | None, modern: bool) -> tuple[str, ...] | None:  # noqa: FBT001  # a key of the cache
-    """The entries of a comma list, None for no constraint. 2.10 trims, and takes a blank value as none."""
     if text is None or (modern and not text.strip()):
         return None
     if not modern:

@@ -1,8 +1,8 @@
-"""HAMi on dynamic resource allocation (HAMi-DRA): kube-scheduler gives devices, HAMi's scheduler has no part in it.
+"""HAMi on dynamic resource allocation (HAMi-DRA): kube-scheduler gives out devices, without HAMi's scheduler.
 
-HAMi-DRA's webhook takes HAMi's resources off a pod and makes a ResourceClaim in their place; a driver publishes the
-devices of each node as ResourceSlices [HAMi-DRA pkg/webhook/dra/mutating.go, pkg/constants, charts/hami-dra; HAMi's own
-chart 2.8 and 2.9 has it as `dra.enabled`]. HAMi's documentation says that both modes must not be on at once.
+HAMi-DRA's webhook turns a pod's HAMi resources into a ResourceClaim; a driver publishes each node's devices as
+ResourceSlices [HAMi-DRA pkg/webhook/dra/mutating.go, pkg/constants, charts/hami-dra; HAMi's chart 2.8 and 2.9:
+`dra.enabled`].
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,9 +11,9 @@ from typing import NamedTuple
 from bot.kube.models import MutatingWebhookConfiguration, Pod, ResourceClaim, ResourceSlice
 
 WEBHOOK = "mutate.hami.io"
-"""The name of HAMi-DRA's webhook in its MutatingWebhookConfiguration, whose own name is the release's."""
+"""The name of HAMi-DRA's webhook; its MutatingWebhookConfiguration is named after the Helm release."""
 POD_LABEL = "hami.io/dra"
-"""The label of every pod whose resources HAMi-DRA's webhook made into claims."""
+"""The label of every pod whose resources HAMi-DRA's webhook turned into claims."""
 
 _DRIVER_OF: Mapping[str, str] = {
     "hami-core-gpu.project-hami.io": "hami-core-gpu.project-hami.io",
@@ -25,10 +25,7 @@ _DRIVER_OF: Mapping[str, str] = {
 
 
 class Offer(NamedTuple):
-    """What one DRA driver publishes: its first slice, the number of devices, their nodes, and how many no claim holds.
-
-    `free` does not count a device that one claim shares: only kube-scheduler knows how much of it is left.
-    """
+    """What one DRA driver publishes. `free`: devices without a claim; a device that a claim shares does not count."""
 
     driver: str
     first: ResourceSlice
@@ -38,28 +35,28 @@ class Offer(NamedTuple):
 
 
 def of_hami(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """The slices, out of those given, whose driver HAMi-DRA's webhook makes claims for."""
+    """The slices, out of those given, of the drivers that HAMi-DRA's webhook makes claims for."""
     return [slice_ for slice_ in slices if slice_.spec.driver in _DRIVER_OF.values()]
 
 
 def driver_of(claim: ResourceClaim) -> str:
-    """The driver that the claim's devices come from; empty where the claim's class does not tell."""
+    """The driver that the claim's devices come from; empty where the claim's DeviceClass does not tell."""
     given = [device.driver for device in claim.devices]
     return next(iter([*given, *(_DRIVER_OF[name] for name in claim.classes if name in _DRIVER_OF)]), "")
 
 
 def hook_of(configs: Iterable[MutatingWebhookConfiguration]) -> MutatingWebhookConfiguration | None:
-    """The webhook configuration that HAMi-DRA's webhook stands in; None without one."""
+    """The webhook configuration that has HAMi-DRA's webhook; None without one."""
     return next((config for config in configs if any(hook.name == WEBHOOK for hook in config.webhooks or ())), None)
 
 
 def has_hami_claims(pod: Pod) -> bool:
-    """Whether HAMi-DRA's webhook made claims of the resources that the pod asked for."""
+    """Whether HAMi-DRA's webhook turned the pod's resources into claims."""
     return pod.metadata.label(POD_LABEL) == "true"
 
 
 def current(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """The slices of each pool's newest generation: older ones are being replaced [resource/v1 ResourcePool]."""
+    """The slices of each pool's newest generation, which replaces older ones [resource/v1 ResourcePool]."""
     listed = list(slices)
     newest: dict[tuple[str, str], int] = {}
     for slice_ in listed:

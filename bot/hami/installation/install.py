@@ -1,12 +1,11 @@
-"""HAMi's own installation, read from its objects: found by label and container name, never by the release's name.
-Object shapes per chart version: HAMi charts/hami/templates at v2.4 to v2.10. The extender serves only where its own
-kube-scheduler holds the lease: HAMi v2.8 cmd/scheduler. After 2.10 the chart's values of the NVIDIA device plugin moved
-to `devices.nvidia`, and the chart refuses the old ones (HAMi PR 3124); `scheduler.kubeQPS` and its like are new (PR
-2905). The chart writes the extender's extraArgs after its other flags, so a flag that is in both has the value of
-extraArgs.
+"""Reads HAMi's own installation from its objects, found by label and container name, whatever the Helm release is
+called.
 
-The kube-scheduler beside HAMi's extender is told to ask it by a configuration of its own, a KubeSchedulerConfiguration
-(k8s.io/kube-scheduler/config/v1); before Kubernetes 1.22 the chart wrote a Policy.
+Shapes per chart version: HAMi charts/hami/templates at v2.4 to v2.10. After 2.10 the values of NVIDIA's device plugin
+moved to `devices.nvidia` (HAMi PR 3124), and `scheduler.kubeQPS` and its like are new (PR 2905). In the chart the
+extender's extraArgs come after its other flags, so the value of a flag in both is that of extraArgs. kube-scheduler
+asks HAMi's extender as a KubeSchedulerConfiguration says (k8s.io/kube-scheduler/config/v1), before Kubernetes 1.22 a
+Policy.
 """
 
 import re
@@ -30,24 +29,24 @@ KUBERNETES_SCHEDULER = "default-scheduler"
 VOLCANO_SCHEDULERS = ("volcano", "vc-scheduler")
 ROLE_LABEL = "hami.io/scheduler-role"
 CLIENT_FLAGS_SINCE = Version(2, 6, 0)
-"""From this version on HAMi's extender has --kube-qps, --kube-burst and --kube-timeout (cmd/scheduler/main.go)."""
+"""The first version of HAMi whose extender has --kube-qps, --kube-burst and --kube-timeout (cmd/scheduler/main.go)."""
 PROFILING_SINCE, METRICS_CLOSED_SINCE = Version(2, 6, 0), Version(2, 10, 0)
-"""HAMi has --profiling (PR 963) from the first version on, which puts profiles on the extender's own port. Before the
-second the metrics port serves profiles too, whatever the flag says: importing net/http/pprof puts them on Go's default
-mux."""
+"""From the first version on HAMi's extender has --profiling (PR 963), which serves profiles on its own port. Before the
+second its metrics port serves them too, whatever the flag says, because net/http/pprof uses Go's default mux.
+"""
 PROFILES_BIND = "profiling-bind-address"
 _PROFILES_MOVED_SINCE, _PROFILES_AT = Version(2, 11, 0), "127.0.0.1:6060"
 
 _OF_HAMI = re.compile(r"(?<![a-z])(?:project)?hami(?![a-z]|-bot)|4pd|vgpu-scheduler|vgpu-device-plugin", re.IGNORECASE)
-"""Matches names of HAMi's objects, of its predecessor's (4pd) and of Volcano's plugin that HAMi maintains."""
+"""Matches names of HAMi's objects, its predecessor's (4pd), and Volcano's device plugin that HAMi maintains."""
 _NODE_KEYS = ("hami.io/", "4pd.io/", "volcano.sh/node-vgpu")
-"""The beginnings of node annotations that HAMi, its predecessor or Volcano's plugin writes."""
+"""The beginnings of node annotations that HAMi, its predecessor (4pd) or Volcano's device plugin writes."""
 _NAME_LABEL, _BOT = "app.kubernetes.io/name", "hami-bot"
 _VERSION_LABELS = ("app.kubernetes.io/version", "helm.sh/chart")
 _VERBOSITY = re.compile(r"--?v(?:=?(-?\d+))?")
 _LONGEST_HOSTNAME = 63
 _NEAR_FIRST_WORD, _NEAR = 0.75, 0.85
-"""Likeness to HAMi's scheduler's name from which on a name is a misspelling: 0.75 is two letters of `hami` swapped."""
+"""Likeness (0 to 1) from which on a name is a misspelling of HAMi's scheduler; 0.75: two swapped letters in `hami`."""
 
 
 class VersionSeen(NamedTuple):
@@ -59,7 +58,7 @@ class VersionSeen(NamedTuple):
 
 
 class Install(NamedTuple):
-    """What was found of HAMi's scheduler. `seen` is false when nothing was found or could be read."""
+    """What was found of HAMi's scheduler; `seen` is false when nothing was found or could be read."""
 
     namespace: str = ""
     deployment: Workload | None = None
@@ -82,22 +81,19 @@ class Install(NamedTuple):
 
     @property
     def lease_holder(self) -> str:
-        """The host name of the lease's holder; empty without one."""
         identity = self.lease.spec.holder_identity if self.lease else None
         return (identity or "").split("_")[0]
 
     @property
     def leader(self) -> Pod | None:
-        """The pod that holds the lease, by its host name (pod's name cut at 63 characters, or node's); else None."""
+        """The pod that holds the lease, by host name (the pod's name up to 63 characters, or the node's); else None."""
         name = self.lease_holder
         names = ((pod, (pod.name[:_LONGEST_HOSTNAME], pod.spec.node_name)) for pod in self.pods)
         return next((pod for pod, own in names if name and name in own), None)
 
 
 def trace_of(item: Workload | MutatingWebhookConfiguration | Node) -> Literal["", "hami", "volcano"]:
-    """Whether an object shows HAMi, or Volcano with the device plugin that HAMi maintains for it; else empty. A
-    workload's names and images, a webhook's names or a node's annotations tell. This bot's own are no trace.
-    """
+    """Whether names, images or annotations show HAMi, or Volcano with HAMi's device plugin; this bot's own do not."""
     if isinstance(item, Node):
         signs = [key for key in item.metadata.annotations or () if key.startswith(_NODE_KEYS)]
     elif isinstance(item, MutatingWebhookConfiguration):
@@ -116,10 +112,7 @@ def is_of_hami(name: str) -> bool:
 
 
 def is_anothers(scheduler: str, install: Install) -> bool:
-    """Whether a pod's scheduler is neither HAMi's (nor a misspelling of HAMi's), nor Kubernetes' own.
-
-    False for Volcano's scheduler too: rules of their own handle it.
-    """
+    """Whether a pod's scheduler is a third party's: not HAMi's (or a misspelling), Kubernetes' own or Volcano's."""
     if scheduler in ("", KUBERNETES_SCHEDULER, *VOLCANO_SCHEDULERS) or "hami" in scheduler:
         return False
     # `kai-scheduler` is like `hami-scheduler`, but not in its first word.
@@ -140,17 +133,15 @@ def is_ready(pod: Pod) -> bool:
 
 
 def extender_of(spec: PodSpec) -> Container | None:
-    """HAMi's own container of a scheduler pod, None without one; operators may put others before and after it."""
+    """HAMi's container of a scheduler pod, found by name since operators may add others; None without one."""
     return container_of(spec, EXTENDER_CONTAINER)
 
 
 def container_of(spec: PodSpec, name: str) -> Container | None:
-    """The container called `name`, None without one."""
     return next((container for container in spec.containers if container.name == name), None)
 
 
 def flags_of(spec: PodSpec) -> dict[str, str]:
-    """The flags of HAMi's own container of a scheduler pod."""
     return _flags(extender_of(spec))
 
 
@@ -159,7 +150,7 @@ def _flags(container: Container | None) -> dict[str, str]:
 
 
 def kube_scheduler_of(install: Install) -> Container | None:
-    """The kube-scheduler beside the extender, as it runs, else as the Deployment wants it; None without one."""
+    """The kube-scheduler beside HAMi's extender: as it runs, else as the Deployment wants it; None without one."""
     template = install.deployment.spec.template.spec if install.deployment else None
     spec = install.pods[0].spec if install.pods else template
     return container_of(spec, KUBE_SCHEDULER_CONTAINER) if spec else None
@@ -202,7 +193,7 @@ def _version_of(pods: Sequence[Pod], deployment: Workload | None, hint: str) -> 
 
 
 def profiles_address(flags: Mapping[str, str], version: Version | None) -> str:
-    """The address HOST:PORT where HAMi listens for profiles alone; empty where the extender's port serves them.
+    """The address HOST:PORT where HAMi serves only profiles; empty where the extender's port serves them.
 
     HAMi's main branch after 2.10 has `--profiling-bind-address`, by default on the pod's loopback (#3117).
     """
@@ -216,7 +207,7 @@ def is_loopback(address: str) -> bool:
 
 
 def verbosity_of(container: Container) -> tuple[int, str]:
-    """A container's klog verbosity and the words that set it: `-v=4`, `-v 4`, `-v4`; the last counts. Default 0."""
+    """A container's klog verbosity (0 by default) and the words that set it: `-v=4`, `-v 4`, `-v4`; the last counts."""
     level, quote = 0, ""
     words = [*(container.command or ()), *(container.args or ())]
     for position, word in enumerate(words):
@@ -231,7 +222,7 @@ def verbosity_of(container: Container) -> tuple[int, str]:
 
 
 def find_device_config(config_maps: Iterable[ConfigMap]) -> DeviceConfig | str | None:
-    """The first device config among config maps; a text that says why it cannot be read, or None without one."""
+    """The first of HAMi's device configs in the config maps; a text why it cannot be read; None without one."""
     for config_map in config_maps:
         if config_map.data and DEVICE_CONFIG_FILE in config_map.data:
             return read_device_config(config_map.data[DEVICE_CONFIG_FILE])
@@ -239,8 +230,8 @@ def find_device_config(config_maps: Iterable[ConfigMap]) -> DeviceConfig | str |
 
 
 def mounted_config_maps(config_maps: Sequence[ConfigMap], install: Install) -> tuple[list[ConfigMap], list[str]]:
-    """Of the config maps with a device config only those that the scheduler's pods mount, and all others; the names
-    are of several of which it is not known which is mounted.
+    """The config maps, less the device configs that the scheduler's pods do not mount; and the names of the device
+    configs where it is not known which of them is mounted.
     """
     holding = [one for one in config_maps if DEVICE_CONFIG_FILE in (one.data or {})]
     if len(holding) < 2:  # nothing to choose from
@@ -256,13 +247,13 @@ def mounted_config_maps(config_maps: Sequence[ConfigMap], install: Install) -> t
 
 
 LEADS_SINCE = Version(2, 8, 0)
-"""From this version on only the replica whose kube-scheduler holds the lease serves."""
+"""From this version on only the replica of HAMi's scheduler whose kube-scheduler holds the lease serves requests."""
 _LEASE_GRACE = timedelta(seconds=60)
-"""The time added to a lease's own duration: objects of one snapshot are not read at the same instant."""
+"""Grace beyond a lease's own duration, because a snapshot's objects are not read at the same instant."""
 
 
 def extender_waits_for_lease(install: Install) -> bool:
-    """Whether HAMi's extender serves only where its kube-scheduler holds the lease."""
+    """Whether HAMi's extender serves only where its own kube-scheduler holds the lease (HAMi v2.8 cmd/scheduler)."""
     known = install.version is not None and install.version.version >= LEADS_SINCE
     return known and install.flags.get("leader-elect") == "true"
 
@@ -280,7 +271,7 @@ def lease_is_stale(lease: Lease, now: datetime) -> bool:
 
 
 def lacks_leader(install: Install, now: datetime) -> bool:
-    """Whether HAMi's scheduler needs a lease that nobody holds. A lease that could not be read counts as missing."""
+    """Whether HAMi's scheduler needs a lease that nobody holds. A lease that could not be read counts as not held."""
     if install.lease is None:
         return extender_waits_for_lease(install)
     needed = extender_waits_for_lease(install) or kube_scheduler_waits_for_lease(install)
@@ -291,7 +282,7 @@ _REFUSED = re.compile(r'User \\*"(system:serviceaccount:[^"\\]+)\\*" cannot (\w+
 
 
 class Forbidden(NamedTuple):
-    """A request that RBAC refused: a service account as `kubectl --as` takes it, a verb and a resource."""
+    """A request that RBAC refused: the service account in the form of `kubectl --as`, the verb and the resource."""
 
     account: str
     verb: str
@@ -299,7 +290,7 @@ class Forbidden(NamedTuple):
 
 
 def read_forbidden(text: str) -> Forbidden | None:
-    """The request that RBAC refused, read from the API server's message; None where the text has no such refusal."""
+    """The request that RBAC refused, from the API server's message; None where the text has no such refusal."""
     found = _REFUSED.search(text)
     return Forbidden(*found.groups()) if found else None
 
@@ -319,7 +310,7 @@ _MOVED = {
 
 
 def chart_value(path: str, install: Install) -> str:
-    """The path of a chart value in this install's chart, given its path in chart 2.10; empty where the chart has none.
+    """The path in this install's chart of a value, given its path in chart 2.10; empty where the chart lacks it.
 
     A blank in a path stands before a word of a list: `scheduler.extender.extraArgs --kube-qps`.
     """
@@ -334,7 +325,7 @@ def chart_value(path: str, install: Install) -> str:
 
 
 DEFAULT_TIMEOUT_S = 5.0
-"""Seconds that kube-scheduler waits for an extender: Kubernetes' pkg/scheduler/extender.go DefaultExtenderTimeout."""
+"""kube-scheduler's default timeout for an extender (DefaultExtenderTimeout in pkg/scheduler/extender.go)."""
 
 _KINDS = ("KubeSchedulerConfiguration", "Policy")
 _KEYS = ("config.yaml", "config.json")
@@ -347,7 +338,7 @@ class _Managed(msgspec.Struct, rename="camel"):
 
 
 class Extender(msgspec.Struct, rename="camel"):
-    """One extender in kube-scheduler's configuration. `http_timeout` is Go's text, or nanoseconds in a Policy."""
+    """One extender in kube-scheduler's configuration. `http_timeout` is a Go duration, in a Policy nanoseconds."""
 
     url_prefix: str = ""
     filter_verb: str = ""
@@ -359,12 +350,12 @@ class Extender(msgspec.Struct, rename="camel"):
 
     @property
     def is_local(self) -> bool:
-        """Whether the extender listens in kube-scheduler's own pod, as HAMi's chart has it."""
+        """Whether the extender listens in kube-scheduler's own pod, as in HAMi's chart."""
         return any(host in self.url_prefix for host in _LOOPBACK)
 
     @property
     def timeout_s(self) -> float | None:
-        """The seconds that kube-scheduler waits for the extender's answer; None when the text is no duration."""
+        """Seconds that kube-scheduler waits for the extender's answer; None when the text is no duration."""
         if self.http_timeout in (None, "", 0, "0", "0s"):
             return DEFAULT_TIMEOUT_S
         text = self.http_timeout
@@ -382,7 +373,7 @@ class _File(msgspec.Struct, rename="camel"):
 
 
 class SchedulerConfig(NamedTuple):
-    """kube-scheduler's configuration file. `names` are the schedulers that its profiles make; a Policy names none."""
+    """kube-scheduler's configuration file. `names` are the schedulers that its profiles define; a Policy has none."""
 
     config_map: ConfigMap
     key: str
@@ -391,7 +382,7 @@ class SchedulerConfig(NamedTuple):
     extenders: tuple[Extender, ...]
 
     def extender(self, resource: str) -> Extender | None:
-        """HAMi's extender: the one in kube-scheduler's pod, else the one that manages `resource`."""
+        """HAMi's extender: the one in kube-scheduler's pod, else the one that manages `resource`; None without one."""
         local = (extender for extender in self.extenders if extender.is_local)
         managing = (
             extender
@@ -407,15 +398,15 @@ class SchedulerConfig(NamedTuple):
         return frozenset(resource.name for resource in managed if resource.ignored_by_scheduler)
 
     def line_with(self, word: str) -> str:
-        """The configuration's first line with `word`, else its first line: something to quote."""
+        """A line to quote: the configuration's first line with `word`, else its first line."""
         lines = [line.strip() for line in self.text.splitlines() if line.strip()]
         return next((line for line in lines if word in line), lines[0])
 
 
 def find_scheduler_config(maps: Sequence[ConfigMap], kube_scheduler: Container | None) -> SchedulerConfig | str | None:
-    """The configuration that kube-scheduler starts with; a text why it cannot be read; None when no map holds one.
+    """The configuration that kube-scheduler starts with; a text why it cannot be read; None when no map has one.
 
-    Charts render more than one: the file that the command names counts, else the newer form.
+    Charts render several: the file that the command names counts, else the newer form.
     """
     flags = read_flags([*(kube_scheduler.command or ()), *(kube_scheduler.args or ())]) if kube_scheduler else {}
     path = flags.get("config") or flags.get("policy-config-file") or ""

@@ -1,1 +1,1 @@
-"""What HAMi measures: its scheduler measures allocations, vGPUmonitor measures use."""
+"""What HAMi measures: its scheduler reports allocations, vGPUmonitor reports use."""

@@ -1,4 +1,4 @@
-"""Samples with wanted names from Prometheus' text format, and what HAMi's scheduler counts of GPUs in them."""
+"""Reads samples of named metrics from Prometheus' text format, and what HAMi's scheduler counts of GPUs in them."""
 
 import math
 import re
@@ -16,7 +16,7 @@ _WRITTEN = re.compile(r'["\\\n]')
 
 
 class Sample(NamedTuple):
-    """One sample of a metric: `text` is its line in the text format; else `number` is its value as JSON wrote it."""
+    """One sample of a metric. `text` is its line in the text format; else `number` is its value as JSON wrote it."""
 
     name: str
     labels: Mapping[str, str]
@@ -26,7 +26,7 @@ class Sample(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The sample as a line of the text format: verbatim, or written from JSON."""
+        """The sample as a line of Prometheus' text format: verbatim, or made from JSON."""
         if self.text:
             return self.text
         escaped = {name: _WRITTEN.sub(r"\\\g<0>", value).replace("\\\n", r"\n") for name, value in self.labels.items()}
@@ -35,9 +35,9 @@ class Sample(NamedTuple):
 
 
 def read_samples(text: str, wanted: Collection[str]) -> list[Sample]:
-    """The samples in `text` with one of the wanted names, in the text's order.
+    """The samples in `text` with one of the wanted names, in its order, the first of each name and labels.
 
-    The first of several with one name and the same labels counts. A value that is no finite number is left out.
+    A value that is no finite number is left out.
     """
     read: dict[tuple[str, str], Sample] = {}
     decoded: dict[str, Mapping[str, str]] = {}
@@ -56,7 +56,7 @@ def read_samples(text: str, wanted: Collection[str]) -> list[Sample]:
 
 
 def finite(text: str) -> float | None:
-    """The number in the text; None for what is no finite one."""
+    """The number in the text; None for one that is not finite, and for other text."""
     try:
         value = float(text)
     except ValueError:
@@ -92,7 +92,7 @@ class CountedShare(NamedTuple):
 
 
 class SchedulerCounts(NamedTuple):
-    """What the scheduler counts. `gpus`: MiB given away by node and GPU uuid; `nodes`: those whose GPUs it knows."""
+    """What HAMi's scheduler counts. `gpus`: MiB given away, by node and GPU uuid; `nodes`: those with known GPUs."""
 
     taken: tuple[CountedShare, ...]
     gpus: Mapping[tuple[str, str], int]
@@ -100,7 +100,7 @@ class SchedulerCounts(NamedTuple):
 
 
 def read_counted(text: str) -> SchedulerCounts | None:
-    """The scheduler's counts in a scrape; None without a GPU: another program's, or a scheduler that knows none."""
+    """The scheduler's counts in a scrape; None without a GPU: another program's, or a scheduler that knows no GPU."""
     by_name: dict[str, list[Sample]] = {}
     for sample in read_samples(text, _NAMES):
         by_name.setdefault(sample.name, []).append(sample)
@@ -115,13 +115,13 @@ def read_counted(text: str) -> SchedulerCounts | None:
 
 
 def shares_without_pod(counted: SchedulerCounts, pods: Iterable[Pod | Holder]) -> list[CountedShare]:
-    """The shares that the scheduler counts for pods not in `pods`, finished, or reserved on another node."""
+    """The shares that the scheduler counts for pods that ended, are gone, or have their GPUs on another node."""
     live = {(pod.namespace, pod.name, reserved_node(pod.metadata)) for pod in pods if not is_finished(pod)}
     return [taken for taken in counted.taken if (taken.namespace, taken.pod, taken.node) not in live]
 
 
 def _of(by_name: Mapping[str, list[Sample]], names: tuple[str, ...]) -> list[tuple[Mapping[str, str], int, str]]:
-    """The samples of the newest of these names that is served: labels, MiB, line."""
+    """Labels, MiB and line of each sample, for the newest of these names that is served."""
     newest = next((name for name in names if name in by_name), "")
     return [(sample.labels, round(sample.value / _MIB), sample.line) for sample in by_name.get(newest, ())]
 

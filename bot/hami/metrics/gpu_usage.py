@@ -1,7 +1,7 @@
 """What containers use of their GPUs, as HAMi's vGPUmonitor measures it, under the names of every version.
 
-Names and labels: HAMi cmd/vGPUmonitor/metrics.go at v2.4 to v2.10. From 2.9 on, `legacyMetrics` serves each figure
-under two names: only the newest is read.
+Source: HAMi cmd/vGPUmonitor/metrics.go at v2.4 to v2.10. From 2.9 on `legacyMetrics` serves each figure under two
+names; only the newer is read.
 """
 
 from collections import defaultdict
@@ -21,27 +21,27 @@ PORT = 9394
 _USED = ("hami_vgpu_memory_used_bytes", "vGPU_device_memory_usage_in_bytes")
 _LIMIT = ("hami_vgpu_memory_limit_bytes", "vGPU_device_memory_limit_in_bytes")
 CORE_NAMES = ("hami_container_device_utilization_ratio", "Device_utilization_desc_of_container")
-"""The metric of a container's use of a GPU's cores in percent. One sample proves nothing: `gather.past_days`."""
+"""The metric of a container's use of a GPU's cores at one moment, in percent."""
 _LAST_KERNEL = ("hami_container_last_kernel_elapsed_seconds", "Device_last_kernel_of_container")
 _GPU_USED = ("hami_host_gpu_memory_used_bytes", "HostGPUMemoryUsage")
 _GPU_CORE = ("hami_host_gpu_utilization_ratio", "HostCoreUtilization")
 REGISTERED = ("hami_gpu_memory_limit_bytes", "GPUDeviceMemoryLimit")
-"""The names of the metric of a GPU's registered memory, as HAMi's scheduler serves it."""
+"""The names of the metric of a GPU's registered memory, which HAMi's scheduler serves."""
 CONTAINER_FIGURES = {"used": _USED, "limit": _LIMIT, "last_kernel": _LAST_KERNEL}
-"""Each figure of a container with its metric's names, the newest first."""
+"""The names of the metric behind each figure of a container, the newest first."""
 GPU_FIGURES = {"used": _GPU_USED, "core": _GPU_CORE}
 NAMES = tuple(name for names in (*CONTAINER_FIGURES.values(), *GPU_FIGURES.values()) for name in names)
-"""The names of all metrics that are read, the newest name of a figure before its older ones."""
+"""The names of all metrics that are read; a figure's newest name comes before its older ones."""
 _OF_CONTAINERS = {name: figure for figure, names in CONTAINER_FIGURES.items() for name in names}
 _OF_GPUS = {name: figure for figure, names in GPU_FIGURES.items() for name in names}
 
 
 class ContainerUse(msgspec.Struct, frozen=True):
-    """What one container uses of one GPU, in bytes or seconds. A figure that was not read is None.
+    """What one container uses of one GPU, in bytes or seconds; a figure that was not read is None.
 
     `limit` of 0 is no limit. `used` of 0 beside a limit: no process of the container is on the GPU. `last_kernel` is
-    the time since the last kernel, before the first one the time since the process started. `vdevice` tells several
-    shares of one GPU apart.
+    the time since the last kernel, before the first one since the process started. `vdevice` tells shares of one GPU
+    apart.
     """
 
     namespace: str
@@ -55,7 +55,7 @@ class ContainerUse(msgspec.Struct, frozen=True):
 
 
 class GpuUse(NamedTuple):
-    """What the driver says of a whole GPU. `node` is empty where vGPUmonitor's version serves none."""
+    """What the driver reports of a whole GPU. `node` is empty where this version of vGPUmonitor does not report it."""
 
     uuid: str
     node: str
@@ -71,7 +71,7 @@ class Usage(NamedTuple):
 
 
 def read_usage(samples: Iterable[Sample]) -> Usage:
-    """The usage that these samples show. A sample without a GPU or, of a container, without a pod is left out."""
+    """The usage that these samples show. Samples that name no GPU, or no pod for a container's figure, are left out."""
     by_name: dict[str, list[Sample]] = {}
     for sample in samples:
         by_name.setdefault(sample.name, []).append(sample)
@@ -82,14 +82,12 @@ def read_usage(samples: Iterable[Sample]) -> Usage:
 
 
 class _Share(NamedTuple):
-    """A container's share of a GPU, and the figures that were taken of it."""
-
     of: ContainerUse
     figures: dict[str, Sample]
 
 
 class UsageReader:
-    """Makes a `Usage` of samples added name by name in the order of `NAMES`; a figure's newest name counts."""
+    """Makes a `Usage` of samples that are added metric by metric, in the order of `NAMES`."""
 
     def __init__(self) -> None:
         self._shares: dict[ContainerUse, _Share] = {}
@@ -97,7 +95,6 @@ class UsageReader:
         self._known: dict[int, tuple[_Share, Mapping[str, str]]] = {}
 
     def add(self, samples: Iterable[Sample]) -> None:
-        """Adds the samples of one metric name."""
         known = self._known
         for sample in samples:
             figure = _OF_CONTAINERS.get(sample[0])
@@ -113,7 +110,7 @@ class UsageReader:
                 share[1][figure] = sample
 
     def whose(self, sample: Sample) -> ContainerUse:
-        """The container and GPU that the sample is about, as `container_of` reads them."""
+        """The container and GPU that the sample is about; see `container_of`."""
         return self._share(sample).of
 
     def _share(self, sample: Sample) -> _Share:
@@ -126,7 +123,6 @@ class UsageReader:
         return known[0]
 
     def usage(self) -> Usage:
-        """The usage by all samples that were added."""
         return Usage(
             tuple(structs.replace(share.of, **share.figures) for share in self._shares.values() if share.figures),
             tuple(GpuUse(uuid, node, **figures) for uuid, (node, figures) in self._gpus.items()),
@@ -134,10 +130,10 @@ class UsageReader:
 
 
 def container_of(sample: Sample) -> ContainerUse:
-    """The container and GPU that the sample is about, without figures; a name is empty where its label is missing.
+    """The container and GPU that the sample is about, without figures; empty names where labels are missing.
 
-    Prometheus keeps the exporter's labels as `exported_*` where the monitor's own pod has some of these names. Up to
-    2.8 the exporter's labels have names of their own, beside which those of the monitor's pod stand.
+    Prometheus renames the exporter's labels to `exported_*` where they clash with the monitor pod's own. Up to 2.8 the
+    exporter's labels have other names, and the pod's own stand beside them.
     """
     get = sample.labels.get
     return ContainerUse(
@@ -150,20 +146,20 @@ def container_of(sample: Sample) -> ContainerUse:
 
 
 def uuid_of(sample: Sample) -> str:
-    """The uuid of the GPU that the sample is about; empty where its labels name none."""
+    """The uuid of the GPU that the sample is about; empty where no label names one."""
     uuid = sample.labels.get("device_uuid") or sample.labels.get("deviceuuid") or ""
     return MIG_SUFFIX.sub("", uuid) if uuid.endswith("]") else uuid
 
 
 IDLE_S = 6 * 3600.0
-"""A pod without a kernel for this many seconds is idle."""
+"""Seconds without a kernel after which a pod is idle."""
 
 
 class MeasuredHolding(msgspec.Struct, frozen=True, dict=True):
     """What one pod holds of NVIDIA's GPUs, with the figures of its containers.
 
-    `unmeasured` are the GPUs without a figure of some container: no process of the container has touched the GPU yet,
-    HAMi-core is not loaded, or vGPUmonitor does not run.
+    `unmeasured` are GPUs without a figure of some container: none of its processes has used the GPU yet, HAMi-core is
+    not loaded, or vGPUmonitor does not run.
     """
 
     holding: Holding
@@ -172,12 +168,11 @@ class MeasuredHolding(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def shares(self) -> Mapping[str, Share]:
-        """The pod's shares of NVIDIA's GPUs, by uuid. vGPUmonitor measures no other vendor's devices."""
+        """The pod's shares of NVIDIA's GPUs, by uuid; vGPUmonitor measures no other vendor's devices."""
         return _measurable(self.holding)
 
     @property
     def name(self) -> str:
-        """The pod as NAMESPACE/NAME."""
         return f"{self.holding.namespace}/{self.holding.name}"
 
     @cached_property
@@ -194,12 +189,12 @@ class MeasuredHolding(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def has_no_process(self) -> bool:
-        """Whether the pod has no process on any of its GPUs, though its limits are set."""
+        """Whether no process of the pod is on any of its GPUs, though its limits are set."""
         return bool(self.uses) and all(use.used is not None and use.used.value == 0 for use in self.uses)
 
 
 def held_by(holdings: Iterable[Holding], usage: Usage) -> list[MeasuredHolding]:
-    """Each bound pod that holds NVIDIA's GPUs, with what was measured of it; in the order of the holdings."""
+    """Each bound pod that holds NVIDIA's GPUs, with what was measured of it, in the order of the holdings."""
     measured: dict[tuple[str, str], list[ContainerUse]] = defaultdict(list)
     for use in usage.containers:
         measured[use.namespace, use.pod].append(use)

@@ -1,1 +1,1 @@
-"""What a node registers, and what HAMi's scheduler makes of it: handshakes, locks, scaling."""
+"""What a node registers with HAMi's scheduler, and what the scheduler concludes: handshakes, locks, scaling."""

@@ -1,8 +1,8 @@
-"""One GPU as a device plugin registers it and as a filter run sees it, and the two encodings that vendors share.
+"""One GPU, as a device plugin registers it and as a filter run sees it; and the encodings that vendors share.
 
 Text with 7 fields (up to 2.4) or 9 (2.5 to 2.7), JSON from 2.8 [HAMi pkg/device/devices.go DecodeNodeDevices,
-UnMarshalNodeDevices at each tag]. MIG as HAMi v2.10 places it [pkg/device/nvidia/mig_topology.go, mig_allocations.go].
-Earlier versions choose by templates, which is not modelled: the vendor's check raises `UnmodelledError`.
+UnMarshalNodeDevices]. MIG as HAMi v2.10 places it [pkg/device/nvidia/mig_topology.go, mig_allocations.go]; the
+templates of earlier versions are not modelled (`UnmodelledError`).
 """
 
 import re
@@ -14,7 +14,7 @@ import msgspec
 _INT32 = 2**31 - 1
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _NO_PROFILES = re.compile(r',\s*"migProfiles"\s*:\s*null|"migProfiles"\s*:\s*null\s*,?')
-"""Matches Go's text for a card without MIG profiles, which means nothing."""
+"""Matches the JSON that Go writes for a card without MIG profiles, which means nothing."""
 GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _TEXT_SIZES = (7, 9)
 
@@ -32,7 +32,7 @@ class MigProfile(msgspec.Struct, frozen=True):
     cores: int = msgspec.field(default=0, name="core")
     slices: int = msgspec.field(default=0, name="sliceCount")
     placements: tuple[MigPlacement, ...] | None = ()
-    """The profile's possible places; None where Go wrote an empty list as `null`."""
+    """Where the profile may be placed; None where Go wrote an empty list as `null`."""
 
 
 Custom = str | int | float | bool
@@ -40,9 +40,9 @@ Int32 = Annotated[int, msgspec.Meta(ge=-_INT32, le=_INT32)]
 
 
 class Card(msgspec.Struct, frozen=True, gc=False):
-    """One registered GPU. `memory_mib` and `cores` are as registered: scaled by the device plugin's settings.
+    """One registered GPU; memory and cores as registered, scaled by the device plugin's settings.
 
-    A field's JSON name is given where it differs. Go's omitempty leaves zero values out: a missing `health` is false.
+    Go's omitempty leaves zero values out of the JSON: a missing `health` is false.
     """
 
     uuid: str = msgspec.field(default="", name="id")
@@ -56,15 +56,15 @@ class Card(msgspec.Struct, frozen=True, gc=False):
     mode: str = ""
     mig_profiles: tuple[MigProfile, ...] = msgspec.field(default=(), name="migProfiles")
     custom: tuple[tuple[str, Custom], ...] = msgspec.field(default=(), name="_custom")
-    """The GPU's `custominfo` as registered, for vendors where it decides: see `read_json_with_custom`."""
+    """The registered `custominfo`, only for vendors where it decides: see `read_json_with_custom`."""
 
     def is_of(self, word: str) -> bool:
-        """Whether the GPU's type contains the vendor's or chip's `word` in any case, as HAMi asks from 2.10 on."""
+        """Whether the GPU's type contains the vendor's or chip's `word` in any case, as HAMi checks from 2.10 on."""
         return word.upper() in self.type.upper()
 
 
 class CardState(msgspec.Struct, gc=False, eq=False):
-    """One GPU and what is used of it. Mutable: a filter run works on copies (`copy.copy`)."""
+    """One GPU and what is used of it. A filter run changes copies (`copy.copy`)."""
 
     card: Card
     slots: int = 0
@@ -73,10 +73,8 @@ class CardState(msgspec.Struct, gc=False, eq=False):
     placements: tuple[MigPlacement, ...] = ()
     healthy: bool = False
     classes: tuple[str, ...] = ()
-    """The app classes of the pods on the GPU that have one."""
 
     def __post_init__(self) -> None:
-        """Sets `healthy` as registered; records that contradict it are counted later."""
         self.healthy = self.card.health
 
     @property
@@ -92,7 +90,7 @@ _json_cards: msgspec.json.Decoder[tuple[Card, ...] | None] = msgspec.json.Decode
 
 
 def read_cards(text: str) -> tuple[Card, ...]:
-    """The GPUs of a register annotation, in either encoding (text or JSON). Raises ValueError where it has neither."""
+    """The GPUs of a register annotation, as text or JSON. Raises ValueError for anything else."""
     if not text.lstrip().startswith(("[", "{", "null")):
         return _read_text(text)
     text = _NO_PROFILES.sub("", text) if "null" in text else text
@@ -100,7 +98,7 @@ def read_cards(text: str) -> tuple[Card, ...]:
 
 
 def read_json(text: str) -> tuple[Card, ...]:
-    """The cards of a register annotation of a vendor that writes only JSON. Raises ValueError for other text."""
+    """The GPUs of a register annotation in JSON. Raises ValueError for other text."""
     return _json_cards.decode(text.encode()) or ()
 
 
@@ -112,7 +110,7 @@ _json_custom = msgspec.json.Decoder(list[_Custom] | None)
 
 
 def read_json_with_custom(text: str) -> tuple[Card, ...]:
-    """The cards of a register annotation in JSON, with their `custominfo`. Raises ValueError where it is no JSON."""
+    """The GPUs of a register annotation in JSON, with their `custominfo`. Raises ValueError for other text."""
     beside: list[dict[str, Any]] = [entry.custominfo or {} for entry in _json_custom.decode(text.encode()) or ()]
     return tuple(
         msgspec.structs.replace(
@@ -123,7 +121,7 @@ def read_json_with_custom(text: str) -> tuple[Card, ...]:
 
 
 def read_custom_of_100(text: str) -> tuple[Card, ...]:
-    """The cards as `read_json_with_custom` reads them, but with 100 cores each, whatever is registered."""
+    """The GPUs of a JSON register annotation with `custominfo`, each with 100 cores, whatever is registered."""
     return tuple(msgspec.structs.replace(card, cores=100) for card in read_json_with_custom(text))
 
 
@@ -131,7 +129,7 @@ _FALSE = {"0", "f", "F", "FALSE", "false", "False"}
 
 
 def read_strict_text(text: str) -> tuple[Card, ...]:
-    """The cards of a register annotation in the text encoding. Raises ValueError where one field is wrong."""
+    """The GPUs of a register annotation in text fields. Raises ValueError where any field is wrong."""
     pieces = [piece.split(",") for piece in text.split(":") if piece]
     for fields in pieces:
         numbers = [*fields[1:4], fields[5], *fields[7:8]] if len(fields) in _TEXT_SIZES else ()
@@ -159,7 +157,7 @@ def _read_text(text: str) -> tuple[Card, ...]:
 
 
 def _integer(text: str) -> int:
-    """Go's ParseInt to 32 bits with the error thrown away: what is no integer is 0, what is too large the largest."""
+    """Go's ParseInt to 32 bits with its error ignored: 0 for what is no integer, the largest for what is too large."""
     return max(-_INT32 - 1, min(int(text), _INT32)) if _INTEGER.fullmatch(text) else 0
 
 
@@ -181,7 +179,7 @@ class MigReservation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MigChoice(NamedTuple):
-    """The profile that a request gets of a GPU in MIG mode, and where."""
+    """The MIG profile that a request gets on a GPU, and its place there."""
 
     profile: MigProfile
     placement: MigPlacement
@@ -191,7 +189,7 @@ _mig_reservations = msgspec.json.Decoder(tuple[MigReservation, ...])
 
 
 def read_mig_allocations(text: str) -> tuple[MigReservation, ...]:
-    """The reservations of a `hami.io/vgpu-mig-allocations`; none where one is invalid, as the scheduler does."""
+    """The reservations in a `hami.io/vgpu-mig-allocations`; none where one is invalid, as for HAMi's scheduler."""
     try:
         reservations = _mig_reservations.decode(text.encode())
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
@@ -211,7 +209,7 @@ def read_mig_allocations(text: str) -> tuple[MigReservation, ...]:
 def choose_profile(
     profiles: Sequence[MigProfile], memory_mib: int, occupied: Iterable[MigPlacement]
 ) -> MigChoice | None:
-    """The smallest MIG profile with at least `memory_mib` and a placement free of `occupied`; None without one."""
+    """The smallest MIG profile with at least `memory_mib` and a place that is not `occupied`; None without one."""
     taken = list(occupied)
     for profile in sorted(profiles, key=lambda mig_profile: (mig_profile.memory_mib, mig_profile.slices)):
         if profile.memory_mib < memory_mib:

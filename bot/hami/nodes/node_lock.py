@@ -1,4 +1,4 @@
-"""The node lock: `hami.io/mutex.lock`, taken between Bind and the device plugin's Allocate.
+"""The node lock `hami.io/mutex.lock`, held from HAMi's Bind to the device plugin's Allocate.
 
 Forms and expiry per version: HAMi pkg/util/nodelock/nodelock.go at each tag.
 """
@@ -13,11 +13,11 @@ from bot.kube.times import parse_time, read_go_duration
 LOCK_KEY = "hami.io/mutex.lock"
 DEFAULT_EXPIRY = timedelta(minutes=5)
 USUAL_ALLOCATION = timedelta(seconds=30)
-"""A node lock younger than this is no sign of trouble: kubelet and the device plugin are at work."""
+"""Up to this age a node lock is no sign of trouble: kubelet and the device plugin are at work."""
 
 _RELEASES_DANGLING = Version(2, 7, 0)
 _KEEPS_EXPIRED = Version(2, 11, 0)
-"""From this version on an expired lock is kept while its pod waits for devices (notes of HAMi PR 3127)."""
+"""From this version on HAMi keeps an expired lock while its pod waits for devices (notes of HAMi PR 3127)."""
 _PARTS = 3
 _LONGEST_S = 10**9
 
@@ -29,7 +29,7 @@ _MALFORMED = re.compile(r"malformed lock annotation|parsing time \"")
 
 
 class Lock(NamedTuple):
-    """The value of a node lock: when it was taken, and for which pod where the value names one."""
+    """A node lock: when it was taken, and for which pod where its value names one."""
 
     taken_at: datetime
     namespace: str = ""
@@ -37,9 +37,9 @@ class Lock(NamedTuple):
 
 
 def parse_lock(text: str, version: Version | None) -> Lock | None:
-    """The lock in an annotation's value; None when this version's scheduler cannot read it.
+    """The lock in the annotation's value; None when this version's scheduler cannot read it.
 
-    `<time>,<namespace>,<pod>` since 2.4; the bare time up to 2.7. With an unknown version both are read.
+    `<time>,<namespace>,<pod>` since 2.4; the bare time up to 2.7. For an unknown version both are read.
     """
     parts = text.split(",")
     taken_at = parse_time(parts[0])
@@ -55,10 +55,9 @@ Owner = Literal["there", "served", "finished", "gone", "unseen"]
 
 
 class LockState(NamedTuple):
-    """What a node lock means. `why` tells states of one phase apart; `lock` is None for a malformed one.
+    """What a node lock means. `lock` is None for a malformed one.
 
-    "unseen": its pod could not be read, so the lock may be dangling. `passing`: the next bind on the node releases the
-    lock by itself, so it blocks no pod.
+    "unseen": its pod could not be read, so the lock may be dangling. `passing`: the next bind on the node releases it.
     """
 
     phase: Literal["held", "dangling", "malformed"]
@@ -69,7 +68,7 @@ class LockState(NamedTuple):
 
 
 def judge_lock(text: str, version: Version | None, now: datetime, expiry: timedelta, owner: Owner) -> LockState:
-    """What this version's scheduler makes of a node lock whose pod is `owner`, when it keeps locks for `expiry`."""
+    """What this version's scheduler makes of a node lock that it keeps for `expiry`; `owner` is the pod's state."""
     lock = parse_lock(text, version)
     if lock is None:
         return LockState("malformed", "claim", None)
@@ -90,13 +89,13 @@ def judge_lock(text: str, version: Version | None, now: datetime, expiry: timede
 
 
 def read_timeout(flag: str) -> timedelta:
-    """How long a scheduler with this --node-lock-timeout (2.7 and later) keeps a node lock; 5 minutes without."""
+    """How long HAMi's scheduler with this --node-lock-timeout (2.7 and later) keeps a node lock; 5 min by default."""
     seconds = read_go_duration(flag)
     return timedelta(seconds=min(seconds, _LONGEST_S)) if seconds else DEFAULT_EXPIRY
 
 
 class LockComplaint(NamedTuple):
-    """What a refused bind said about a node lock."""
+    """What the message of a refused bind says about a node lock."""
 
     node: str
     malformed: bool

@@ -1,6 +1,6 @@
-"""What the scheduler has of a node's GPUs, over all vendors, and the ratio of registered to physical memory and cores.
+"""What HAMi's scheduler has of a node's GPUs, whatever the vendor; and registered over physical memory and cores.
 
-That ratio is HAMi's deviceMemoryScaling and deviceCoreScaling: HAMi charts/hami values under `devices`, and
+HAMi calls these ratios deviceMemoryScaling and deviceCoreScaling: HAMi charts/hami values under `devices`, and
 `nodeconfig` of the device plugin's config.json.
 """
 
@@ -49,13 +49,13 @@ CORDON_KEY = "hami.io/device-cordon"
 NODE_KEYS = (CORDON_KEY, *chain.from_iterable(vendor.node_keys for vendor in VENDORS))
 """The node annotations that change what registered GPUs can be used for."""
 _KNOWN_BY_LABEL = tuple({type(vendor).gpu_label: vendor for vendor in VENDORS}.values())
-"""One vendor for each way of knowing GPUs by a node's labels."""
+"""One vendor for each `gpu_label` method, so that no method runs twice on a node."""
 _CAPACITIES = frozenset(names.capacity for names in NAMES if names.capacity)
 _NONE = frozenset[str]()
 
 
 class Terms(NamedTuple):
-    """What decides, beside the nodes, which GPUs HAMi's scheduler takes in."""
+    """The settings and the version of HAMi that decide which GPUs of a node its scheduler takes in."""
 
     version: Version
     config: DeviceConfig
@@ -63,9 +63,9 @@ class Terms(NamedTuple):
 
 
 def registered(node: Node, terms: Terms, now: datetime) -> Registration | Unregistered:
-    """The node's GPUs as the scheduler of `terms.version` takes them in, or why it has none.
+    """The node's GPUs as HAMi's scheduler of this version takes them in, or why it does not.
 
-    GPUs of several devices come as one registration, under the first device's name.
+    GPUs of several devices are one registration, named after the first device.
     """
     devices = devices_on(node, terms) or terms.config.devices[:1]
     found = [device.vendor.registration(node, terms.version, now, device.resources) for device in devices]
@@ -78,31 +78,31 @@ def registered(node: Node, terms: Terms, now: datetime) -> Registration | Unregi
 
 
 def is_taken_in_for_good(node: Node, terms: Terms) -> bool:
-    """Whether the node's registered GPUs count at any time, whatever the handshakes say."""
+    """Whether the scheduler keeps the node's registered GPUs whatever the handshakes say."""
     return all(
         device.vendor.is_taken_in_for_good(node, terms.version, device.resources) for device in devices_on(node, terms)
     )
 
 
 def is_held_by_turns(node: Node, terms: Terms, now: datetime) -> bool:
-    """Whether the scheduler adds and drops the node's GPUs every minute: kubelet offers none of them."""
+    """Whether the scheduler adds and drops the node's GPUs every minute, because kubelet offers none of them."""
     return any(
         device.vendor.is_held_by_turns(node, terms.version, now, device.resources) for device in devices_on(node, terms)
     )
 
 
 def node_facts(node: Node, terms: Terms) -> dict[str, Any]:
-    """What the vendors' scans need to know of the node beside its GPUs, by the devices' words."""
+    """What the vendors' scans need to know of the node besides its GPUs, by the word of the device."""
     return {device.word: device.vendor.node_facts(node) for device in devices_on(node, terms)}
 
 
 def devices_on(node: Node, terms: Terms) -> tuple[Device, ...]:
-    """The devices that an annotation or a capacity of the node names, whether or not its value makes sense."""
+    """The devices that the node's annotations or capacity name, whether or not the values make sense."""
     return terms.config.named(tuple(node.metadata.annotations or ()), tuple(node.status.capacity or ()))
 
 
 def noun_on(nodes: Sequence[Node], config: DeviceConfig) -> str:
-    """The users' common word for the devices on these nodes, such as GPU."""
+    """The users' word for the devices on these nodes: `GPU`, or `device` where vendors differ."""
     texts = {key for node in nodes for key in node.metadata.annotations or ()} & config.by_register.keys()
     names = {name for node in nodes for name in node.status.capacity or ()} & config.counted.keys()
     found = [*map(config.by_register.__getitem__, texts), *map(config.counted.__getitem__, names)]
@@ -110,30 +110,26 @@ def noun_on(nodes: Sequence[Node], config: DeviceConfig) -> str:
 
 
 def expects_gpus(node: Node, config: DeviceConfig) -> bool:
-    """Whether the node has NVIDIA GPUs or is meant to; a node that does not is rightly unregistered."""
+    """Whether the node has NVIDIA GPUs or is meant to; any other node is rightly unregistered."""
     return is_for(node, config.devices[0]) or any(vendor.gpu_label(node) for vendor in _KNOWN_BY_LABEL)
 
 
 def is_for(node: Node, device: Device) -> bool:
-    """Whether the node was given to a device's plugin: by its label, by what the plugin wrote or kubelet counts."""
+    """Whether the node is meant for a device's plugin: by its label, what the plugin wrote or what kubelet counts."""
     key, value = device.vendor.node_label
     return _shows(node, device) or (bool(key) and node.metadata.label(key) == value)
 
 
 def _shows(node: Node, device: Device) -> bool:
-    """Whether a device plugin wrote of it on the node, or kubelet counts it."""
     count = device.resources.count
     counted = kubelet_offers(node, count) > 0 or capacity_of(node, count) > 0
     return counted or node.metadata.annotation(device.names.register) is not None
 
 
 def given_beside(node: Node, config: DeviceConfig) -> list[Device]:
-    """The devices of other vendors than the first (NVIDIA) that the node was given to, as `is_for` tells.
-
-    A label does not tell which chip: by the label alone it is the first of its vendor's.
-    """
+    """The devices of vendors except NVIDIA that the node is meant for; for a label alone the vendor's first chip."""
     status, label = node.status, node.metadata.label
-    # Views of dictionaries meet without a step of Python for each key: most of 5,000 nodes have nothing here.
+    # Intersecting views needs no Python per key: most of 5,000 nodes have nothing here.
     registers = config.by_register.keys() & (node.metadata.annotations or {}).keys()
     found = {config.by_register[key].word for key in registers}
     for amounts in (status.allocatable or {}, status.capacity or {}):
@@ -148,7 +144,7 @@ def given_beside(node: Node, config: DeviceConfig) -> list[Device]:
 
 
 def is_given_by_label_alone(node: Node, config: DeviceConfig) -> bool:
-    """Whether only an operator's label says that NVIDIA's GPUs are on the node, while another vendor's are."""
+    """Whether only an operator's label says that the node has NVIDIA GPUs, while it shows another vendor's."""
     if _shows(node, config.devices[0]) or FIRST.gpu_label(node):
         return False
     others = (isinstance(registration, Registration) for registration in read_registrations(node, BESIDE))
@@ -156,7 +152,7 @@ def is_given_by_label_alone(node: Node, config: DeviceConfig) -> bool:
 
 
 def wants_own_plugin(node: Node, config: DeviceConfig) -> bool:
-    """Whether HAMi's own device plugin, the one for NVIDIA, should run on the node."""
+    """Whether HAMi's own device plugin, which serves NVIDIA's GPUs, should run on the node."""
     return expects_gpus(node, config) and not is_given_by_label_alone(node, config)
 
 
@@ -167,19 +163,19 @@ def vendors_of(node: Node, config: DeviceConfig) -> list[Vendor]:
 
 
 def handshake_of(node: Node) -> Handshake | None:
-    """The node's handshake of the first vendor (NVIDIA); None without one."""
+    """The handshake of NVIDIA's device plugin on the node; None without one."""
     text = node.metadata.annotation(FIRST.names.handshake)
     return None if text is None else parse_handshake(text)
 
 
 def cordoned_uuids(node: Node) -> frozenset[str]:
-    """The uuids of the GPUs that an operator cordoned on the node (HAMi 2.10 reads the annotation at registration)."""
+    """The uuids of the GPUs that an operator cordoned on the node; HAMi 2.10 reads them at registration."""
     text = node.metadata.annotation(CORDON_KEY)
     return frozenset(uuid.strip() for uuid in text.split(",") if uuid.strip()) if text else _NONE
 
 
 def read_registrations(node: Node, of: Sequence[Names] = NAMES) -> list[Registration | Unreadable]:
-    """What the node registers of these vendors' devices; one without an annotation is counted by capacity."""
+    """What the node registers of these vendors' devices; those without an annotation are counted by capacity."""
     texts = node.metadata.annotations or {}
     found = ((key, vendor_of_register_key(key)) for key in sorted(texts))
     named = [read_registration(*who, texts[key]) for key, who in found if who is not None and who[0] in of]
@@ -192,24 +188,22 @@ def read_registrations(node: Node, of: Sequence[Names] = NAMES) -> list[Registra
 
 
 def registered_cards(node: Node, of: Sequence[Names] = NAMES) -> list[Card]:
-    """The devices that the node registers with these vendors, as far as they can be read."""
+    """The devices of these vendors that the node registers, as far as they can be read."""
     found = (each for each in read_registrations(node, of) if isinstance(each, Registration))
     return [card for registration in found for card in registration.cards]
 
 
 def listed(node: Node) -> set[str]:
-    """The names of all resources in the node's allocatable and capacity, even where their amount is 0."""
+    """The resources in the node's allocatable and capacity, even where the amount is 0."""
     return {*(node.status.allocatable or ()), *(node.status.capacity or ())}
 
 
 def is_offered(resource: str, nodes: Iterable[Node]) -> bool:
-    """Whether some node lists the resource in its allocatable or capacity."""
     amounts = (some or {} for node in nodes for some in (node.status.allocatable, node.status.capacity))
     return any(resource in some for some in amounts)
 
 
 def is_left(resource: str, nodes: Iterable[Node]) -> bool:
-    """Whether some node's allocatable has more than 0 of the resource."""
     amounts = ((node.status.allocatable or {}).get(resource) for node in nodes)
     return any((parse_quantity(amount) or 0) > 0 for amount in amounts if amount is not None)
 
@@ -217,7 +211,7 @@ def is_left(resource: str, nodes: Iterable[Node]) -> bool:
 def has_vendor(resource: str, nodes: Iterable[Node]) -> bool:
     """Whether some node offers, or registers with HAMi, devices of the resource's vendor and chip.
 
-    For a resource with another name than in HAMi's chart only the domain tells the vendor.
+    For a resource that HAMi's chart does not name, only the domain tells the vendor.
     """
     vendor = vendor_of_resource(resource)
     if vendor is None:
@@ -234,19 +228,19 @@ PLUGIN_CONFIG_FILE = "config.json"
 MODE_SETTING = "operatingmode"
 FULL_CORES = 100
 _ABOUT = 0.15
-"""The part by which a GPU may have less memory than its name says."""
+"""The part by which a GPU may have less memory than its model's name says."""
 READS_DEVICE_CONFIG = Version(2, 5, 0)
-"""From this version on the device plugin reads the device config; before, the chart wrote it as flags."""
+"""From this version on the device plugin reads the device config; before, the chart passed it as flags."""
 
 _GIGABYTES = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,3}) ?GB(?![A-Za-z])")
 _MOST_GIGABYTES = 400
-"""A larger size in a name is not the GPU's: that of a GH200 is its processor's."""
+"""The largest size in a model's name that is the GPU's, in GB: a larger one, as GH200's, is the processor's."""
 SIZE_LABELS = "nvidia.com/gpu.memory", "nvidia.com/gpu.product"
-"""Labels of GPU feature discovery: a GPU's physical memory in MiB, and its model."""
+"""The labels of GPU feature discovery that tell a GPU's physical memory in MiB, and its model."""
 
 
 class GpuSettings(msgspec.Struct, frozen=True):
-    """The device plugin's settings for a node's GPUs; None or empty where a setting is missing.
+    """The device plugin's settings for a node's GPUs; None or empty where one is not set.
 
     `mode`: hami-core, mig or mps. `split`: the slots of a GPU. The scalings: registered over physical.
     """
@@ -258,7 +252,7 @@ class GpuSettings(msgspec.Struct, frozen=True):
     core_scaling: float | None = msgspec.field(default=None, name="devicecorescaling")
 
     def value_of(self, key: str) -> float | None:
-        """The value of a setting by its key of `SETTING_FLAGS`; None where it is missing."""
+        """A setting by its key in `SETTING_FLAGS`; None where it is not set."""
         return dict(zip(SETTING_FLAGS, (self.split, self.memory_scaling, self.core_scaling), strict=True))[key]
 
 
@@ -271,14 +265,14 @@ class _SettingsOfAll(msgspec.Struct):
 
 
 class PluginSettings(msgspec.Struct, frozen=True):
-    """The device plugin's settings for all nodes and for single ones; `config_maps`: where they stand, by file name."""
+    """The device plugin's settings, for all nodes and for single ones. `config_maps`: where each file stands."""
 
     every: GpuSettings = GpuSettings()
     by_node: dict[str, GpuSettings] = {}
     config_maps: dict[str, ConfigMap] = {}
 
     def memory_scaling_of(self, node: str) -> float | None:
-        """The memory scaling set for the node, else the one set for all nodes; None without either."""
+        """The memory scaling set for the node, else the one for all nodes; None without either."""
         own = self.by_node.get(node)
         return (own and own.memory_scaling) or self.every.memory_scaling
 
@@ -307,14 +301,12 @@ def read_plugin_settings(config_maps: Iterable[ConfigMap]) -> PluginSettings:
 
 
 def memory_factor(card: Card, node: Node, settings: PluginSettings) -> float | None:
-    """Registered over physical memory, by the size in the GPU's model name or the node's label, else as set. None where
-    none of them tells.
-    """
+    """Registered over physical memory, by the size in the GPU's model or the node's label, else as set; else None."""
     return size_factor(card, node) or settings.memory_scaling_of(node.name)
 
 
 def size_factor(card: Card, node: Node) -> float | None:
-    """Registered over physical memory, None where neither the model's name nor the node's label tells the size."""
+    """Registered over physical memory, by the size in the GPU's model or the node's label; None without one."""
     found = _GIGABYTES.search(card.type)
     size = int(found[1]) * 1024 if found and int(found[1]) <= _MOST_GIGABYTES else 0
     label, product = map(node.metadata.label, SIZE_LABELS)
@@ -324,10 +316,7 @@ def size_factor(card: Card, node: Node) -> float | None:
 
 
 class DifferingSetting(NamedTuple):
-    """A setting that differs from what a node's GPUs are registered with: its key, the wanted and the registered value.
-
-    The key is in lower case where the setting is the node's own.
-    """
+    """A setting that differs from the GPU registration; `key` is in lower case for a setting of the node alone."""
 
     key: str
     wanted: str
@@ -345,9 +334,9 @@ SETTING_FLAGS = {
 def differing_settings(
     node: Node, card: Card, settings: PluginSettings, version: Version | None
 ) -> list[DifferingSetting]:
-    """Each setting for this node, or for all nodes, that differs from what the GPU is registered with.
+    """The settings that differ from what the GPU is registered with: the plugin reads them only when it starts.
 
-    The plugin reads settings when it starts. MIG GPUs have as many slots, and as much memory, as their instances.
+    Of MIG GPUs only the mode is compared: they have the slots and memory of their instances.
     """
     own, every = settings.by_node.get(node.name, GpuSettings()), settings.every
     every = every if version and version >= READS_DEVICE_CONFIG else GpuSettings()
@@ -383,14 +372,12 @@ class SweptMeta(ObjectMeta, frozen=True):
     creation_timestamp: str | None = msgspec.field(default=None, name="(and that)")
 
     def __post_init__(self) -> None:
-        """Keeps only the labels that tell of a vendor's devices."""
         kept = (self.labels or _NO_LABELS).keys() & _DEVICE_LABELS
         keep(self, "labels", {key: self.labels[key] for key in kept} if self.labels and kept else None)
 
 
 class SweptStatus(NodeStatus, frozen=True):
     def __post_init__(self) -> None:
-        """Keeps only the amounts of devices, and the conditions Ready and those about GPUs."""
         kept = (each for each in self.conditions or () if each.type == "Ready" or is_about_gpus(each.type))
         keep(self, "conditions", list(kept))
         allocatable, capacity = _devices(self.allocatable), _devices(self.capacity)
@@ -403,10 +390,7 @@ def _devices(amounts: dict[str, Quantity] | None) -> dict[str, Quantity]:
 
 
 class SweptNode(Node, frozen=True):
-    """A node as a question about all nodes keeps it, to save memory: labels and amounts about devices only.
-
-    Of its conditions it has Ready and those about GPUs.
-    """
+    """A node with only the labels, amounts and conditions about devices, to save memory in answers about all nodes."""
 
     metadata: SweptMeta = SweptMeta()
     status: SweptStatus = SweptStatus()

@@ -1,9 +1,8 @@
-"""What a node registers of one vendor's GPUs, or why the scheduler knows none of them; and the node's handshake.
+"""What a node registers of one vendor's GPUs, or why HAMi's scheduler knows none of them; and the node's handshake.
 
-Forms of the handshake seen on real nodes: `Reported <Go time>` by the plugin, `Requesting_<time>` and `Deleted_<time>`
-by the scheduler, without a zone. HAMi's guides show plain unix seconds, which HAMi never writes; they are read too.
-What each version of HAMi concludes: pkg/device/nvidia/device.go CheckHealth and pkg/scheduler/scheduler.go register
-loop.
+Handshakes on real nodes: `Reported <Go time>` by the plugin, `Requesting_<time>` and `Deleted_<time>` by the scheduler,
+without a zone. HAMi's guides show plain unix seconds, which HAMi never writes; they are read too. What each version
+concludes: HAMi pkg/device/nvidia/device.go CheckHealth and pkg/scheduler/scheduler.go register loop.
 """
 
 import re
@@ -29,15 +28,15 @@ JSON_SINCE = Version(2, 8, 0)
 """The first version of HAMi whose device plugin writes JSON for NVIDIA."""
 
 MOST_REMEMBERED = 2**14
-"""How many annotations' content is kept: nodes write the same text again and again for months."""
+"""How many decoded annotations are kept: nodes write the same text again for months."""
 MOST_COUNTED = 1024
-"""The most cards that a node's capacity is believed to count."""
+"""The most GPUs that are believed to be in one node's capacity."""
 
 Why = Literal["absent", "unreadable", "other-format", "stale", "deleted", "no-allocatable", "score-unreadable"]
 
 
 class Registration(NamedTuple):
-    """The cards of one vendor on one node, as registered, and the key of the annotation or resource."""
+    """One vendor's GPUs as registered on one node, and the annotation or resource that has them."""
 
     vendor: Names
     word: str
@@ -47,7 +46,7 @@ class Registration(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """A register annotation without a usable list of cards, and why, in a few words."""
+    """A register annotation without a usable list of GPUs, and why, in a few words."""
 
     vendor: Names
     word: str
@@ -56,7 +55,7 @@ class Unreadable(NamedTuple):
 
 
 class Unregistered(NamedTuple):
-    """Why the scheduler has no cards of the node. `key` and `quote` are the annotation that shows the reason, if any.
+    """Why the scheduler has no GPUs of the node. `key` and `quote`: the annotation that shows it, if any does.
 
     `registration` is what the scheduler would have if it trusted the node.
     """
@@ -68,7 +67,7 @@ class Unregistered(NamedTuple):
 
 
 def registered_cards(node: Node, names: Names, word: str) -> Registration | Unregistered:
-    """The cards in a node's register annotation for a vendor's or chip's `word`, whatever the handshake says."""
+    """The GPUs in a node's register annotation for the vendor or chip `word`, whatever the handshake says."""
     text = node.metadata.annotation(names.register.format(word=word))
     if text is None:
         return Unregistered("absent")
@@ -93,20 +92,17 @@ def read_registration(names: Names, word: str, text: str) -> Registration | Unre
 
 
 class CardsDigest(NamedTuple):
-    """The cards of a register annotation in short: the part that is the same on many nodes, and the uuids."""
+    """The GPUs of a register annotation in short: the part that many nodes share, and the uuids."""
 
     encoding: Encoding
     cards: tuple[tuple[int, bool, str], ...]
-    """Slots, health and mode of each card."""
+    """Slots, health and mode of each GPU."""
     uuids: tuple[str, ...]
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)
 def digest(names: Names, text: str) -> CardsDigest | None:
-    """The digest of the cards in a register annotation; None when the annotation cannot be read.
-
-    It is smaller than the registration, which is remembered only for callers of `read_registration`.
-    """
+    """The digest of a register annotation, which takes less memory than a registration; None if it cannot be read."""
     found = read_registration.__wrapped__(names, names.word, text)
     if not isinstance(found, Registration):
         return None
@@ -115,7 +111,7 @@ def digest(names: Names, text: str) -> CardsDigest | None:
 
 
 def count_cards(names: Names, node: Node) -> Registration | None:
-    """The cards that a node's capacity counts, for a vendor without a register annotation; None for 0."""
+    """The GPUs that a node's capacity counts, for a vendor without a register annotation; None for 0."""
     count = -(-capacity_of(node, names.capacity) // names.capacity_unit)
     usual = Card(slots=1, cores=100, type=names.word, health=True)
     cards = tuple(cards_like(usual, count, f"{node.name}-{names.word}-"))
@@ -123,7 +119,7 @@ def count_cards(names: Names, node: Node) -> Registration | None:
 
 
 def cards_like(card: Card, count: int, prefix: str) -> list[Card]:
-    """As many cards as `count` says, each like `card`, with their positions as indexes and in their uuids."""
+    """`count` copies of the GPU, each with its position as its index and in its uuid."""
     indexes = range(min(count, MOST_COUNTED))
     return [msgspec.structs.replace(card, uuid=f"{prefix}{index}", index=index) for index in indexes]
 
@@ -142,10 +138,10 @@ State = Literal["reported", "requesting", "deleted", "unix", "time", "unreadable
 Judgement = Literal["alive", "stale", "deleted", "unknown"]
 
 SCHEDULER_PATIENCE = timedelta(seconds=60)
-"""How long the scheduler waits for an answer to `Requesting_`, in every version that reads handshakes."""
+"""How long HAMi's scheduler waits for an answer to `Requesting_`, in each version that reads handshakes."""
 
 READS_LOCAL_TIME = Version(2, 9, 0)
-"""From this version on the scheduler reads handshakes' times as local times; before, as UTC."""
+"""From this version on HAMi's scheduler reads handshakes' times as local times; before, as UTC."""
 
 GUIDES_THRESHOLD = timedelta(seconds=300)
 """The age at which HAMi's published guides call a handshake in unix seconds stale."""
@@ -157,7 +153,7 @@ _MILLISECONDS = 11
 
 
 class Handshake(NamedTuple):
-    """A node's handshake. `at` is in UTC; a text without a zone (`zoned` false) is taken as UTC: the TZ is unknown."""
+    """A node's handshake. `at` is in UTC; a time without a zone (`zoned` is false) is taken as UTC."""
 
     state: State
     at: datetime | None
@@ -166,7 +162,7 @@ class Handshake(NamedTuple):
 
 @lru_cache(maxsize=1024)  # thousands of nodes are asked within the same few seconds
 def parse_handshake(text: str) -> Handshake:
-    """The handshake in the annotation's text; state "unreadable" for any other text, never an error."""
+    """The handshake in the annotation's text; state "unreadable" for other text, never an error."""
     text = text.strip()
     if _UNIX.fullmatch(text):
         seconds = int(text) / (1000 if len(text) > _MILLISECONDS else 1)
@@ -194,11 +190,11 @@ def _moment(text: str) -> tuple[datetime | None, bool]:
 
 
 def judge_by_guides(handshake: Handshake | None, version: Version, allocatable: int, now: datetime) -> Judgement:
-    """Whether this version's scheduler trusts the GPUs of a node with that handshake, by HAMi's guides too.
+    """Whether this version's scheduler trusts the GPUs of a node with that handshake; also by HAMi's guides.
 
-    `allocatable` is the node's amount of the count resource. A handshake days old is normal from 2.8 on, where the
-    plugin no longer answers; there the allocatable count decides. Where it is 0, 2.9 and later add the node and drop it
-    by turns: unknown, unless a request that went unanswered shows a node that was never added.
+    `allocatable`: what kubelet offers of the GPUs. It decides from 2.8 on, where plugins no longer answer handshakes.
+    If it is 0, 2.9 and later add and drop the node by turns: unknown, unless an unanswered request shows that it was
+    never added.
     """
     if handshake is not None and handshake.state == "unix" and handshake.at is not None:
         return "stale" if now - handshake.at > GUIDES_THRESHOLD else "alive"
@@ -216,9 +212,7 @@ def judge_as_scheduler(
     now: datetime,
     by_kubelet_since: Version = JSON_SINCE,
 ) -> Judgement:
-    """What HAMi's scheduler makes of a node's handshake, where unix seconds are a value like any other. Before
-    `by_kubelet_since` the handshake decides, from then on first of all the node's `allocatable`.
-    """
+    """What HAMi's scheduler makes of a node's handshake; from `by_kubelet_since` on `allocatable` decides first."""
     if version < by_kubelet_since:
         if handshake is not None and handshake.state == "deleted":
             return "deleted"
@@ -244,10 +238,10 @@ _FRESH = timedelta(minutes=2)
 
 
 def scheduler_zone(handshakes: Iterable[str], version: Version, now: datetime) -> timedelta:
-    """How far the scheduler's local time, which it writes without a zone, is ahead of UTC; 0 where it cannot be told.
+    """How far the scheduler's local time, written without a zone, is ahead of UTC; 0 where it cannot be told.
 
-    The scheduler's newest stamps are at most minutes old where plugins answer (`Reported`, with their own zone, up to
-    2.7), so their difference from now is its zone. Where no plugin answers, stamps may be old and tell nothing.
+    Where plugins answer (`Reported`, with their own zone, up to 2.7) the scheduler's newest stamp is at most minutes
+    old, so its difference from now is the zone. Where no plugin answers, stamps may be old.
     """
     texts = set(handshakes)
     newest = max((text.partition("_")[2] for text in texts if text.startswith(_STAMPS)), default="")
@@ -269,5 +263,5 @@ def _answers(texts: Iterable[str], newest: datetime, now: datetime) -> bool:
 
 
 def _is_overdue(handshake: Handshake, now: datetime) -> bool:
-    """Whether the scheduler has stopped waiting. A time that it cannot read is the year 1 to it."""
+    """Whether the scheduler has stopped waiting. It takes a time that it cannot read for the year 1."""
     return handshake.at is None or now - handshake.at > SCHEDULER_PATIENCE

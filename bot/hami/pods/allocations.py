@@ -1,4 +1,4 @@
-"""HAMi's annotations on a pod: which GPUs each container was given.
+"""HAMi's annotations on a pod: the GPUs that each container was given.
 
 Encoding: containers end in `;`, cards in `:`, fields `uuid,type,memory MiB,cores` [HAMi pkg/device/devices.go
 EncodePodSingleDevice, DecodePodDevices].
@@ -41,11 +41,11 @@ Containers = tuple[tuple[Allocation, ...], ...]
 
 @lru_cache(maxsize=2**15)
 def decode_allocations(text: str, version: Version) -> Containers | None:
-    """The shares in an allocation annotation, by container; None when this version's scheduler ignores the annotation.
-    A piece with too few fields makes every version drop the pod's usage; so does an integer that does not fit 32 bits
-    from 2.9, while older ones count what Go's ParseInt leaves of it: 0, or the largest. The MIG suffix
-    `[template-slot]` is taken off the uuid up to 2.9; to 2.10, which writes none, it is part of a uuid that no card
-    has.
+    """The shares in an allocation annotation, by container; None where this version's scheduler ignores the annotation.
+
+    A piece with too few fields makes every version ignore it; from 2.9 on so does an integer beyond 32 bits, which
+    older ones count as Go's ParseInt leaves it: 0, or the largest. Up to 2.9 the MIG suffix `[template-slot]` is no
+    part of the uuid.
     """
     containers: list[tuple[Allocation, ...]] = []
     strict, suffixed = version >= (2, 9), version < (2, 10)
@@ -79,17 +79,17 @@ def _clamped(number: int | None) -> int:
 
 
 def reserved_node(metadata: ObjectMeta) -> str:
-    """The node whose GPUs the pod counts against, whether or not it is bound there; empty for none."""
+    """The node whose GPUs the pod counts against, even if it is not bound there; empty for none."""
     return metadata.annotation(NODE_KEY) or ""
 
 
 def was_allocated(pod: Pod | Holder) -> bool:
-    """Whether the device plugin said that every container of the pod has its devices (`bind-phase: success`)."""
+    """Whether the device plugin reported that each container of the pod has its devices (`bind-phase: success`)."""
     return pod.metadata.annotation(BIND_PHASE_KEY) == ALLOCATED
 
 
 def bound_at(pod: Pod | Holder) -> int | None:
-    """When HAMi bound the pod, in seconds since 1970; None where the pod's annotation does not say."""
+    """When HAMi bound the pod, in seconds since 1970; None where no annotation says so."""
     text = pod.metadata.annotation(BIND_TIME_KEY) or ""
     return int(text) if text.isdecimal() else None
 
@@ -105,7 +105,7 @@ def waits(pod: Pod) -> bool:
 
 
 def counted_allocations(metadata: ObjectMeta, version: Version) -> Containers | None:
-    """What the pod was given of vendors whose devices are counted, by container; None where it counts as nothing.
+    """What the pod was given of devices that HAMi counts, by container; None where HAMi counts none of it.
 
     One annotation that the scheduler cannot read makes it ignore the others too.
     """
@@ -119,7 +119,7 @@ def counted_allocations(metadata: ObjectMeta, version: Version) -> Containers | 
 
 
 def allocated_keys(texts: Iterable[str]) -> tuple[str, ...]:
-    """The keys, out of those given, of annotations that hold what HAMi gave a pod."""
+    """Those of the keys `texts` that are annotations with what HAMi gave a pod."""
     return _allocated(tuple(texts))
 
 
@@ -130,6 +130,6 @@ def _allocated(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def given(metadata: ObjectMeta) -> tuple[str, str] | None:
-    """Key and text of the annotation that holds what HAMi gave the pod; None where the pod was given nothing."""
+    """Key and text of the annotation with what HAMi gave the pod; None where it was given nothing."""
     texts = metadata.annotations or {}
     return next(((key, texts[key]) for key in allocated_keys(texts)), None)

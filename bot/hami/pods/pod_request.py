@@ -14,10 +14,7 @@ UNSET_PERCENTAGE = 101
 
 
 class Resources(msgspec.Struct, frozen=True):
-    """The names of a device's resources in a cluster, and the amounts for a container that leaves one out.
-
-    `word` is the device's: a chip's name where a vendor has several.
-    """
+    """The names of a device's resources in a cluster, and the amounts for a container that leaves one out."""
 
     count: str
     memory: str = ""
@@ -33,16 +30,15 @@ class Resources(msgspec.Struct, frozen=True):
 
     @property
     def all(self) -> tuple[str, ...]:
-        """The names of the count, memory, percentage and cores resources, those that the vendor has."""
         return tuple(filter(None, (self.count, self.memory, self.percentage, self.cores)))
 
 
 class ContainerRequest(msgspec.Struct, frozen=True):
-    """What one container requests of one device, per GPU. An amount of memory above 0 decides, else the percentage.
+    """What one container requests of one device, per GPU: `memory_mib` if above 0, else `percentage` of the GPU's
+    memory.
 
-    `percentage` is 101 when none is written, which is no memory at all where the amount overflowed to 0 or less. A GPU
-    whose type contains `word` can serve the request. `vendor` is the vendor's word where it differs: a chip has a word
-    of its own.
+    `percentage` is 101 if none is written: no memory at all, where the amount overflowed. GPUs whose type contains
+    `word` serve the request. `vendor` is the vendor's word where a chip has its own.
     """
 
     word: str
@@ -54,7 +50,7 @@ class ContainerRequest(msgspec.Struct, frozen=True):
     init: bool = False
     vendor: str = ""
     more: Hashable = None
-    """What the vendor reads from the request beside the amounts, in a form that the vendor chooses."""
+    """What the vendor reads from the request besides the amounts, in a form that the vendor chooses."""
 
     @property
     def is_fixed(self) -> bool:
@@ -69,7 +65,7 @@ class ContainerRequest(msgspec.Struct, frozen=True):
 
 
 class Constraints(msgspec.Struct, frozen=True):
-    """What the pod's annotations rule out, as raw texts, which versions read differently; None for a missing one."""
+    """The pod's annotations that restrict its GPUs, as raw texts that versions read differently; None if missing."""
 
     use_type: str | None = None
     no_use_type: str | None = None
@@ -84,7 +80,7 @@ class Constraints(msgspec.Struct, frozen=True):
 
 
 class PodRequest(msgspec.Struct, frozen=True):
-    """A pod as HAMi's filter sees it: only the containers that yield a request, init containers first.
+    """A pod as HAMi's filter sees it: the containers that request devices, init containers first.
 
     A container that requests several devices has an entry for each, one after the other.
     """
@@ -96,7 +92,7 @@ class PodRequest(msgspec.Struct, frozen=True):
     constraints: Constraints
     init_count: int = 0
     others: tuple[tuple[str, Constraints], ...] = ()
-    """The annotations' constraints for the devices beside that of the first container, by the devices' words."""
+    """The constraints for other devices than that of the first container, by the device's word."""
 
     def constraints_of(self, word: str) -> Constraints:
         """What the pod's annotations rule out for the device with this word."""
@@ -104,7 +100,7 @@ class PodRequest(msgspec.Struct, frozen=True):
 
 
 def amount_of(container: Container, resource: str) -> int | Literal["unusable"] | None:
-    """The container's limit, else request, as Quantity.AsInt64() reads it: whole numbers only. None when absent."""
+    """The container's limit, else request, as Quantity.AsInt64() reads it: only whole numbers. None without either."""
     value = written(container, resource)
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""A pod's requests to HAMi, read by container, and the resources that the device config names."""
+"""Reads what each container of a pod requests of HAMi, and the resources that the device config names."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -34,25 +34,25 @@ _FIXED = frozenset(
     for name in (vendor.names.count, vendor.names.memory, vendor.names.cores)
     if "/" in name
 ) | frozenset(name for names in NAMES for name in names.passed_over)
-"""Resource names that a device config may leave out: some vendors' are set in HAMi's code."""
+"""Resource names that a device config may leave out, because HAMi's code sets them for some vendors."""
 MOST_NAMED = 1024
 _MAX_DEPTH = 6
 
 
 class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
-    """The part of HAMi's device config that decides requests; where none was read, what the chart sets."""
+    """The part of HAMi's device config that decides requests; where none was read, the chart's."""
 
     devices: tuple[Device, ...] = DEFAULTS
-    """The devices whose fit is modelled; the first vendor's (NVIDIA's) are always among them."""
+    """The devices whose fit is modelled; NVIDIA's are always among them, and first."""
     other_resources: frozenset[str] = frozenset()
 
     @property
     def gpus(self) -> Resources:
-        """The first vendor's (NVIDIA's) resources, which a question means that names no vendor."""
+        """NVIDIA's resources, which a question means that names no vendor."""
         return self.devices[0].resources
 
     def switched_on(self, flags: Mapping[str, str]) -> "DeviceConfig":
-        """The config without devices that the scheduler's flags leave out; no `flags`: they could not be read."""
+        """The config without devices that the scheduler's flags leave out; empty `flags` could not be read."""
         on = tuple(
             device for device in self.devices if not device.vendor.flag or flags.get(device.vendor.flag) in GO_TRUE
         )
@@ -70,12 +70,10 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
         return self.by_word.get(word, self.devices[0]).resources
 
     def in_order(self, words: Collection[str]) -> list[Device]:
-        """The devices with these words, in the config's order."""
         return [device for device in self.devices if device.word in words]
 
     @cached_property
     def by_word(self) -> Mapping[str, Device]:
-        """The devices by their words."""
         return {device.word: device for device in self.devices}
 
     @cached_property
@@ -83,7 +81,7 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
         return {}
 
     def named(self, annotations: tuple[str, ...], resources: tuple[str, ...]) -> tuple[Device, ...]:
-        """The devices that a node's annotations or resources name; kept, as thousands of nodes name the same."""
+        """The devices that a node's annotations or resources name; cached, as thousands of nodes name the same."""
         key = annotations, resources
         if (found := self._named.get(key)) is None:
             words = {self.by_register[name].word for name in annotations if name in self.by_register}
@@ -111,7 +109,7 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def by_register(self) -> Mapping[str, Device]:
-        """The devices by the node annotations that register them."""
+        """The devices by the node annotation that registers them."""
         return {device.names.register: device for device in self.devices if device.names.register}
 
     @cached_property
@@ -131,12 +129,11 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def by_resource(self) -> Mapping[str, Device]:
-        """The devices by the names of their resources."""
         return {name: device for device in reversed(self.devices) for name in device.resources.all}
 
     @cached_property
     def amounts(self) -> Mapping[str, tuple[Device, bool]]:
-        """The device of each resource for memory or cores, and whether the resource is for cores."""
+        """By the resources for memory or cores: the device, and whether the resource is for cores."""
         parts = ((device.resources.memory, device.resources.cores, device) for device in self.devices)
         return {
             name: (device, of_cores)
@@ -147,17 +144,17 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def names_all(self) -> bool:
-        """Whether a device config was read that names its resources: then a resource not in it is not HAMi's."""
+        """Whether a device config was read that names its resources: any other resource is then not HAMi's."""
         return bool(self.other_resources)
 
     def names(self, resource: str) -> bool:
-        """Whether the resource is HAMi's: by the device config, or by a name that no config changes."""
+        """Whether the resource is HAMi's, by the device config or by a name that no config changes."""
         if not self.names_all:
             return self.manages(resource)
         return resource in self.other_resources | _FIXED or resource in self.by_resource
 
     def manages(self, resource: str) -> bool:
-        """Whether HAMi hands out this resource, of whatever vendor."""
+        """Whether HAMi hands out this resource, whatever the vendor."""
         if resource in self.other_resources or resource in _EXACT_NAMES:
             return True
         return resource.split("/", maxsplit=1)[0] in _VENDOR_DOMAINS or resource in self.by_resource
@@ -174,7 +171,6 @@ def read_device_config(text: str) -> DeviceConfig | str:
 
 
 def _resource_names(document: object, depth: int = 0) -> list[str]:
-    """Every value under a key like `resourceCountName`, wherever a vendor's section has it."""
     if depth > _MAX_DEPTH:
         return []
     if isinstance(document, list):
@@ -191,7 +187,7 @@ def _resource_names(document: object, depth: int = 0) -> list[str]:
 
 
 def pod_request(pod: Pod, config: DeviceConfig, version: Version) -> PodRequest:
-    """The pod's request as this version of HAMi computes it. Init containers are judged from 2.9 on."""
+    """The pod's request as this version of HAMi computes it; init containers count from 2.9 on."""
     inits = pod.spec.init_containers or ()
     asked = [
         msgspec.structs.replace(request, init=True) if init else request
@@ -215,7 +211,6 @@ def pod_request(pod: Pod, config: DeviceConfig, version: Version) -> PodRequest:
 
 
 def _named_in(container: Container, config: DeviceConfig) -> Iterable[Device]:
-    """The devices of which the container names a resource, in the order of the config."""
     resources = container.resources
     names = [name for amounts in (resources.limits, resources.requests) for name in amounts or ()] if resources else ()
     found = {device.word: device for name in names if (device := config.by_resource.get(name)) is not None}
@@ -225,7 +220,7 @@ def _named_in(container: Container, config: DeviceConfig) -> Iterable[Device]:
 
 
 def pod_keys(names: Names) -> tuple[str, ...]:
-    """The pod annotations that decide about a vendor's devices, beside the policy."""
+    """The pod annotations that decide about a vendor's devices, except the policy: constraints and allocations."""
     narrowing = names.use_type, names.no_use_type, names.use_uuid, names.no_use_uuid, names.mode, names.numa_bind
     return tuple(filter(None, (*narrowing, *names.also_read, *names.allocated)))
 
@@ -247,7 +242,7 @@ def read_constraints(pod: Pod, names: Names) -> Constraints:
 
 
 class UnknownPolicy(NamedTuple):
-    """A policy in the pod's annotations that HAMi does not know: HAMi silently uses the one `instead`."""
+    """A policy in the pod's annotations that HAMi does not know; HAMi silently uses `instead`."""
 
     key: str
     value: str
@@ -270,10 +265,10 @@ def unknown_policies(pod: Pod, version: Version | None) -> Iterator[UnknownPolic
 
 
 def gpus_of(pod: Pod, config: DeviceConfig) -> int | None:
-    """The number of GPUs that the pod asks HAMi for: all containers together, or one init container that asks for more.
+    """How many GPUs the pod asks HAMi for: all containers together, or one init container that asks for more.
 
-    A container that asks for memory or cores without a count means 1, as HAMi's webhook writes it. None for a pod that
-    asks for another vendor's devices, or for a count that is not usable.
+    Memory or cores without a count mean 1, as HAMi's webhook writes. None for another vendor's devices or an unusable
+    count.
     """
     names, apps = config.gpus.all, len(pod.spec.containers)
     vendors = {name.split("/")[0] for name in asked_resources(pod, config) if name not in names}
@@ -289,7 +284,7 @@ def gpus_of(pod: Pod, config: DeviceConfig) -> int | None:
 
 
 def asked_resources(pod: Pod, config: DeviceConfig) -> dict[str, str]:
-    """Every HAMi-managed resource that some container asks for, with the quantity as written (the first one met)."""
+    """The resources of HAMi's that the pod asks for, each with the first quantity as written."""
     return {name: value for name, value in extended_resources(pod).items() if config.manages(name)}
 
 
@@ -300,7 +295,7 @@ def device_asked(pod: Pod, config: DeviceConfig) -> Device:
 
 
 def extended_resources(pod: Pod) -> dict[str, str]:
-    """Every resource that is not Kubernetes' own and that some container asks for, with the first quantity met."""
+    """The resources that are not Kubernetes' own and that the pod asks for, each with the first quantity as written."""
     asked: dict[str, str] = {}
     for container in [*(pod.spec.init_containers or ()), *pod.spec.containers]:
         resources = container.resources

@@ -1,10 +1,9 @@
-"""A pod's filter runs, rebuilt from the extender's log lines about the pod: run x node x GPU x reason.
+"""Rebuilds a pod's filter runs from the extender's log lines about the pod: run x node x GPU x reason.
 
-A line carries the pod's key and nothing that tells one run from another: a run is all that follows a start line of its
-pod. kube-scheduler asks for one pod at a time, so runs of one pod overlap only where kube-scheduler stopped waiting for
-an answer; then a node is judged twice in one run, and `mixed` says so. Nodes are scored in parallel and lines about
-GPUs name no node, so a GPU's node is not concluded from the lines around it; GPUs' UUIDs tell their nodes
-(`bot.hami.nodes.registration`).
+Nothing in a line tells one run from another: a run is everything after a start line of its pod. kube-scheduler asks for
+one pod at a time, so runs of a pod overlap only where it stopped waiting for an answer; then a node is judged twice in
+one run, which `mixed` says. Nodes are scored in parallel and lines about GPUs name no node, so only a GPU's uuid tells
+its node.
 """
 
 import re
@@ -42,16 +41,16 @@ EVENT = "Event occurred"
 CARD_CODES = frozenset(reason.text for reason in BY_TEXT.values() if reason.nature not in ("node", "summary")) | {
     "AllocatedCardsInsufficientRequest"
 }
-"""The messages of log lines that refuse a GPU: each is a reason code."""
+"""The log messages that refuse a GPU: each is a reason code."""
 
-# Bounded, as in bot.hami.scheduler_logs.log_lines: a key's words would else be tried from each of them.
+# Bounded, as in bot.hami.scheduler_logs.log_lines, so that no line is searched from each of its words.
 _FIGURE = re.compile(r"(?:^| )([A-Za-z][\w ()]{0,59}?)=(-?\d+(?:\.\d+)?)(?= |$)")
 _CARD_IN_TEXT = re.compile(r'current device info is:=\{"ID":"([^"]+)"')
 _REQUESTS = re.compile(r" requests=(\[.*\])$", re.DOTALL)
 
 
 class CardRefusal(NamedTuple):
-    """One log line that refuses a GPU. `card` is empty where HAMi's version does not name it; `figures` as logged."""
+    """One log line that refuses a GPU. `card` is empty where this version does not name it; `figures` as logged."""
 
     card: str
     code: str
@@ -75,13 +74,12 @@ class NodeVerdict(NamedTuple):
 
 
 class Cycle(msgspec.Struct, frozen=True):
-    """One filter run of a pod and the bind that followed, as the log tells.
+    """One filter run of a pod, and the bind that followed, as the log tells. `start` is None where the log does not
+    reach back.
 
-    `start` is None for lines whose start is not in the log. `uid` is the pod's as the start line has it. `requests` has
-    one entry per container, whether it asks for devices. `chosen` is the node that was taken, empty when none was, and
-    `choice` the line that says so. `outcome` is the last line about the bind, or the one that says that nothing was
-    asked for. `none_fit` is HAMi's statement that no node fits, and `unfit` the number of nodes in it (0 when it has
-    none).
+    `requests`: for each container, whether it asks for devices. `chosen` is the node taken, `choice` the line that says
+    so, `outcome` the last line about the bind (or that nothing was asked for). `none_fit` is HAMi's line that no node
+    fits, `unfit` its number of nodes. `mixed`: a node was judged twice.
     """
 
     start: LogLine | None
@@ -103,12 +101,12 @@ class Cycle(msgspec.Struct, frozen=True):
 
     @property
     def at(self) -> datetime | None:
-        """When the run began: the time of its first line that has one; None without any."""
+        """The time of the run's first line that has one; None without any."""
         return next((line.at for line in self.lines if line.at), None)
 
     @property
     def cards_tried(self) -> int:
-        """The number of GPUs that were tried; 0 below the verbosity that logs it (0 up to 2.5, then 4)."""
+        """How many GPUs were tried; 0 below the verbosity that logs it (0 up to HAMi 2.5, then 4)."""
         return sum(line.message == CARD_TRIED for line in self.lines)
 
     @property
@@ -122,7 +120,7 @@ class Cycle(msgspec.Struct, frozen=True):
 
     @property
     def bind_error(self) -> str:
-        """HAMi's words about a bind that failed, empty when none did."""
+        """HAMi's words about a bind that failed; empty when none did."""
         return bind_error(self.outcome) if self.outcome else ""
 
     @property
@@ -130,9 +128,8 @@ class Cycle(msgspec.Struct, frozen=True):
         return self.outcome is not None and _asks_nothing(self.outcome)
 
     def nodes_by_code(self) -> dict[str, list[str]]:
-        """The nodes that each code refused, the code with the most nodes first; on a tie, codes of use come first.
-
-        The verdicts of -v=4 tell; below that level, the events that every verbosity logs (2.7 and later).
+        """The nodes that each code refused, the code with the most nodes first; on a tie, codes of use come first. Read
+        from the verdicts at -v=4, else from the events that every verbosity logs (2.7 and later).
         """
         found: dict[str, set[str]] = {}
         for verdict in self.refused:
@@ -150,7 +147,7 @@ class Cycle(msgspec.Struct, frozen=True):
         return bool(self.chosen or self.refused or self.none_fit or self.asked_nothing or self.nodes_by_code())
 
     def proof_of(self, code: str) -> LogLine | None:
-        """A log line that gives this code; a verdict on a node comes before other lines. None without one."""
+        """A log line that gives this code, if possible a verdict on a node; None without one."""
         verdicts = (verdict.line for verdict in self.refused if code in verdict.codes)
         events = (line for event, line in self.code_events if event.code == code)
         cards = (card.line for card in self.cards if card.code == code)
@@ -169,9 +166,8 @@ def bind_error(line: LogLine) -> str:
 
 
 def rebuild(lines: Iterable[LogLine]) -> list[Cycle]:
-    """The filter runs of one pod, from one process's lines about that pod, in the log's order.
-
-    Lines without a start line count as the rest of a run if they tell of the filter, and not only of a webhook or bind.
+    """The filter runs of one pod, from one process's lines about it, in order. Lines before the first start line are
+    the rest of a run if they tell of the filter, not only of webhook or bind.
     """
     runs: list[list[LogLine]] = []
     for line in lines:
@@ -187,8 +183,8 @@ def rebuild(lines: Iterable[LogLine]) -> list[Cycle]:
 class SchedulerCall(NamedTuple):
     """One filter or bind of a pod, from its first to its last line in the log of one extender process.
 
-    `candidates`: the nodes that the filter judged, 0 where the log gives no number. `codes`: why it took none of them,
-    empty where it took one; `NOT_SAID` where this version or level does not say why.
+    `candidates`: the nodes that the filter judged; 0 where the log gives no number. `codes`: why it took none of them,
+    empty where it took one; `NOT_SAID` where this version or verbosity does not say.
     """
 
     verb: Literal["filter", "bind"]
@@ -200,12 +196,10 @@ class SchedulerCall(NamedTuple):
 
     @property
     def at(self) -> datetime:
-        """When the call began."""
         return _at(self.first)
 
     @property
     def seconds(self) -> float:
-        """How long the call took, in seconds."""
         return max(0.0, (_at(self.last) - self.at).total_seconds())
 
 
@@ -214,7 +208,7 @@ BINDS = ("Attempting to bind pod to node", "Bind")
 
 
 def read_calls(raws: Iterable[str], now: datetime) -> list[SchedulerCall]:
-    """The filters and binds with both a beginning and an end in one process's log lines, of any order, by pod."""
+    """The filters and binds with beginning and end in one process's log lines, which may have any order, by pod."""
     by_pod: dict[str, list[LogLine]] = {}
     for raw in raws:
         if (line := read_line(raw, now)) and line.at and (key := pod_key_of(line)):

@@ -1,15 +1,14 @@
-"""The schedulers' log lines: their parts and whom they are about, and what they tell of panics and throttling.
+"""Reads the schedulers' log lines: their parts, the pods that they are about, panics, and throttled requests.
 
-Formats: k8s.io/klog/v2, and k8s.io/component-base's JSON (`--logging-format=json`, kube-scheduler only); messages of
-HAMi pkg/scheduler/{scheduler,score,event}.go at v2.4 to v2.10. Pods interleave, so lines are tied together by the pod's
-key, never by standing next to each other.
+Formats: k8s.io/klog/v2, and k8s.io/component-base's JSON (`--logging-format=json`, only kube-scheduler); messages of
+HAMi pkg/scheduler/{scheduler,score,event}.go at v2.4 to v2.10. Pods interleave in the log, so lines belong together by
+the pod's key, never because they are neighbours.
 
-Panics: net/http recovers from one inside a request (`http2: panic serving`), the process runs on and kube-scheduler
-sees a broken connection. Any other, and a `fatal error`, ends the process with exit code 2.
+Panics: net/http survives one inside a request (`http2: panic serving`), and kube-scheduler sees a broken connection.
+Any other panic, or a `fatal error`, ends the process with exit code 2.
 
-Throttling: requests that a client holds back because it limits itself (--kube-qps, --kube-burst), in client-go's words
-(rest/request.go): structured since Kubernetes 1.32, a sentence before. A wait of over 1 s is logged twice, by two
-loggers, with the same delay and URL: it is one request.
+Throttling: requests that a client delays by its own limits (--kube-qps, --kube-burst), in the words of client-go
+(rest/request.go). A delay of over 1 s is logged twice with the same URL, and is one request.
 """
 
 import re
@@ -26,7 +25,7 @@ _HEADER = re.compile(
     r"([IWEF])(\d{2})(\d{2}) (\d{2}):(\d{2}):(\d{2})\.(\d{6})\s+(\d+) ([^:\]]+):(\d+)\] (.*)", re.DOTALL
 )
 _MESSAGE = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"')
-# A key's length is bounded, or a long line of words would be tried from each of them to its end.
+# Keys are bounded, so that a long line of words is not searched from each word to the line's end.
 _PAIR = re.compile(r'(?:^| )(\w[\w ]{0,59}?)="([^"\\]*(?:\\.[^"\\]*)*)"')
 _ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|.)", re.DOTALL)
 _SHORT_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -34,18 +33,18 @@ _SKEW = timedelta(minutes=1)
 _STAMP = re.compile(r"(\d{4}-\d{2}-\d{2}T[\d:.]{8,18}(?:Z|[+-]\d{2}:\d{2})) (.*)", re.DOTALL)
 _MENTION = re.compile(r"(?:([a-z0-9.-]+)/|namespace:([a-z0-9.-]+),name:|(?<![\w./-]))$")
 _OTHERS_RUNS = ("Pod info", "usage: pod ")
-"""The beginnings of lines in which, at V5, every filter run lists the pods that hold GPUs: also of other pods' runs."""
+"""How lines begin in which, at V5, each filter run lists all pods that hold GPUs: they are about other pods too."""
 
 FILTER_STARTS = ("Starting schedule filter process", "begin schedule filter")
 NODE_UNFIT = ("NodeUnfitPod", "calcScore:node not fit pod", "Init container does not fit")
 
 
 RELEASED = ("Pod deleted", "Pod taken and deleted")
-"""Messages of the extender when it frees a pod's GPUs [HAMi pkg/scheduler/pods.go delPod up to 2.9, and at 2.10]."""
+"""The extender's messages when it frees a pod's GPUs [HAMi pkg/scheduler/pods.go delPod up to 2.9, and at 2.10]."""
 
 
 class LogLine(NamedTuple):
-    """One log line of klog. `at` is None where the line's time, which has neither year nor zone, cannot be placed."""
+    """One klog line. `at` is None where its time, which klog writes without year and zone, cannot be placed."""
 
     raw: str
     level: str
@@ -56,7 +55,7 @@ class LogLine(NamedTuple):
 
 
 def parse_line(raw: str, now: datetime) -> LogLine | None:
-    """The parts of a structured klog line, None for other text. Its time is UTC in the newest year up to `now`."""
+    """The parts of a structured klog line, None for other text. Its time is UTC, in the newest year up to `now`."""
     found = _HEADER.match(raw)
     if not found:
         return None
@@ -69,9 +68,8 @@ def parse_line(raw: str, now: datetime) -> LogLine | None:
 
 
 def read_line(raw: str, now: datetime) -> LogLine | None:
-    """The parts of a log line, klog or JSON, without the time of the container runtime (`timestamps=true`).
-
-    The runtime's time has a year and a zone, so it counts before klog's own, which has neither. None for other text.
+    """The parts of a log line in klog's format or JSON; None for other text. The container runtime's time
+    (`timestamps=true`) counts before klog's, which has no year and zone.
     """
     stamp = _STAMP.match(raw)
     text = stamp[2] if stamp else raw
@@ -102,8 +100,6 @@ def _json_value(value: object) -> str:
 
 
 def _unquote(text: str) -> str:
-    """What Go's strconv.Quote quoted."""
-
     def unescaped(found: re.Match[str]) -> str:
         kind, code = found[0][1], found[0][2:]
         number = int(code or "0", 16)
@@ -125,7 +121,7 @@ def _moment(found: re.Match[str], now: datetime) -> datetime | None:
 
 
 def pod_key_of(line: LogLine) -> str:
-    """`namespace/name` of the pod that a line is about, however HAMi's version writes it; empty for no pod."""
+    """NAMESPACE/NAME of the pod that a line is about, however HAMi's version writes it; empty for no pod."""
     pod = line.values.get("pod") or line.values.get("object") or line.values.get("podName") or ""
     named = (line.values.get(key) for key in ("namespace", "podNamespace", "namespaces"))  # the last one is 2.4's
     namespace = next(filter(None, named), "")
@@ -133,9 +129,8 @@ def pod_key_of(line: LogLine) -> str:
 
 
 def whose(line: LogLine, name: str) -> str | None:
-    """The namespace of the pod called `name` that the line is about; None where the line is about no such pod.
-
-    Empty where the line has the bare name, which a pod in any namespace may have.
+    """The namespace of the pod called `name` that the line is about; None where it is about no such pod. Empty where
+    the line has the bare name, which a pod in any namespace may have.
     """
     if line.message.startswith(_OTHERS_RUNS):
         return None
@@ -155,7 +150,7 @@ def whose(line: LogLine, name: str) -> str | None:
 
 
 def lines_about(raws: Iterable[str], namespace: str, name: str, now: datetime) -> list[LogLine]:
-    """The log lines about this pod alone, by their pod key: lines of `wl-10` are not lines of `wl-1`."""
+    """The log lines about this pod alone, by the pod's key: a line of `wl-10` is none of `wl-1`."""
     parsed = (parse_line(raw, now) for raw in raws if name in raw)  # nearly all are of other pods, and this is cheap
     return [line for line in parsed if line is not None and pod_key_of(line) == f"{namespace}/{name}"]
 
@@ -170,7 +165,7 @@ _FAILED = re.compile(r"\bcode 5\d\d\b")
 
 
 class Panic(NamedTuple):
-    """A log line that tells of a panic. `what` is what went wrong; `at` is None where the line carries no time."""
+    """A log line that tells of a panic, and what went wrong; `at` is None where the line has no time."""
 
     raw: str
     what: str
@@ -178,17 +173,17 @@ class Panic(NamedTuple):
 
 
 def says_answer_broke_off(message: str) -> bool:
-    """Whether kube-scheduler's message says that an answer ended in the middle: a panic, by HTTP/2 and by HTTP/1."""
+    """Whether kube-scheduler says that an answer broke off, as after a panic: HTTP/2 and HTTP/1 say it differently."""
     return bool(_BROKE_OFF.search(message))
 
 
 def says_nobody_listened(message: str) -> bool:
-    """Whether kube-scheduler's message says that no process listened: a panic may have ended the extender."""
+    """Whether kube-scheduler says that no process listened: a panic may have ended the extender."""
     return "connection refused" in message
 
 
 def may_be_panic(message: str) -> bool:
-    """Whether kube-scheduler's message about a call can be caused by a panic, or by a process that one ended."""
+    """Whether kube-scheduler's message about a call can come from a panic, or from a process that a panic ended."""
     return says_answer_broke_off(message) or says_nobody_listened(message) or bool(_FAILED.search(message))
 
 
@@ -198,7 +193,7 @@ def may_be_refused_request(message: str) -> bool:
 
 
 def read_panics(lines: Iterable[str]) -> list[Panic]:
-    """The panics in the log, in the order of the lines; of a stack, which names `panic(` too, only the head line."""
+    """The panics in the log, in order; the head line alone stands for a stack, which has `panic(` too."""
     panics: list[Panic] = []
     for line in (line.rstrip("\n") for line in lines):
         if found := _SERVING.search(line):
@@ -218,7 +213,7 @@ _FELT_S, _FELT_TOGETHER_S = 1.0, 60.0
 
 
 class ThrottledRequest(NamedTuple):
-    """One request to the API server that client-side throttling held back for `seconds`; `line` is the log's."""
+    """One request to the API server that the client held back for `seconds`; `line` is the log's."""
 
     seconds: float
     verb: str
@@ -227,7 +222,7 @@ class ThrottledRequest(NamedTuple):
 
 
 def read_waits(lines: Iterable[str]) -> list[ThrottledRequest]:
-    """The throttled requests that these log lines tell of, each once, in the log's order."""
+    """The throttled requests in these log lines, each once, in the log's order."""
     waits: dict[tuple[str, str], ThrottledRequest] = {}
     for line in lines:
         if found := _NEW.search(line) or _OLD.search(line):
@@ -237,5 +232,5 @@ def read_waits(lines: Iterable[str]) -> list[ThrottledRequest]:
 
 
 def are_felt(waits: Sequence[ThrottledRequest]) -> bool:
-    """Whether the client's throttling delays pods: a request waited over a second, or all together over a minute."""
+    """Whether client-side throttling delays pods: one request waited over 1 s, or all together over 1 min."""
     return any(wait.seconds > _FELT_S for wait in waits) or sum(wait.seconds for wait in waits) > _FELT_TOGETHER_S

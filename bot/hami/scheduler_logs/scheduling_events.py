@@ -1,9 +1,9 @@
 """What schedulers say about a pod: kube-scheduler's `0/N nodes are available` and HAMi's own events.
 
-The texts of every version: HAMi pkg/scheduler/event.go, scheduler.go at v2.4 to v2.10; kube-scheduler's FitError.
-`REASONS` is the reason atlas: every code that some HAMi version gives for a refused node or GPU. Sources:
-pkg/scheduler/score.go@v2.6.1, pkg/device/common/common.go@v2.7.0 to v2.10.0, pkg/device/metax/sdevice.go,
-pkg/scheduler/scheduler.go@v2.4.0 to v2.10.0 for the texts of whole nodes.
+Texts of every version: HAMi pkg/scheduler/event.go, scheduler.go at v2.4 to v2.10; kube-scheduler's FitError. `REASONS`
+has each code that some HAMi version gives for a refused node or GPU: pkg/scheduler/score.go@v2.6.1,
+pkg/device/common/common.go@v2.7.0 to v2.10.0, pkg/device/metax/sdevice.go, pkg/scheduler/scheduler.go@v2.4.0 to
+v2.10.0.
 """
 
 import re
@@ -26,7 +26,7 @@ _CODE_EVENT = re.compile(r"(\d+) nodes (\w+)\(([^()]*)\)")
 _NONE_FIT = re.compile(r"no available node, (?:(\d+) nodes do not meet|all node scores do not meet)")
 _FIT_COUNTS = re.compile(r"(\d{1,9}) nodes not fit, (\d{1,9}) nodes fit\(")
 _FIT_NODE = re.compile(r"find fit node\(([^()]+)\)|Successfully filtered to following nodes: \[([^\[\]]*)\]")
-# Bounded, or a long word would be tried from each of its letters to its end.
+# Bounded, so that a long word is not searched from each letter to its end.
 _GUIDES_FORM = re.compile(r"\b(\w{1,64}) on node (\S+)")
 
 
@@ -39,10 +39,7 @@ class CardCount(msgspec.Struct, frozen=True):
 
 
 class NodesReason(NamedTuple):
-    """One reason in a FailedScheduling text and the number of its nodes.
-
-    `cards` is filled when the reason is HAMi's; `text` is verbatim.
-    """
+    """One reason in a FailedScheduling text and its number of nodes. `cards` is filled for a reason of HAMi's."""
 
     nodes: int
     text: str
@@ -70,15 +67,15 @@ def strip_combined(message: str) -> str:
 
 
 def event_reason(reason: str) -> str:
-    """An event's reason without `EventReason`, the prefix of Go's constants that HAMi's guides write."""
+    """An event's reason without `EventReason`: HAMi's guides write the name of the Go constant."""
     return reason.removeprefix(_EVENT_REASON_PREFIX)
 
 
 def parse_unschedulable(message: str) -> Unschedulable | None:
-    """The reasons in a FailedScheduling or PodScheduled text, None when it is another kind of text.
+    """The reasons in a FailedScheduling or PodScheduled text; None for another kind of text.
 
-    2.10 puts HAMi's whole reason in the list, whose commas are the list's commas too: a piece that begins with `a/b
-    Code` goes on with the reason before it, a piece that begins with a number and a space starts the next.
+    2.10 puts HAMi's whole reason, with commas of its own, into the comma list: a piece that begins with `a/b Code`
+    continues the reason before it; one that begins with a number and a space starts the next.
     """
     found = _AVAILABLE.search(strip_combined(message))
     if not found:
@@ -98,7 +95,7 @@ def parse_unschedulable(message: str) -> Unschedulable | None:
 
 
 def read_reason(text: str) -> tuple[CardCount, ...]:
-    """The counts in HAMi's reason for a node, `1/8 CardNotHealth, 3/8 CardInsufficientMemory`; empty for other text."""
+    """The counts in HAMi's reason for a node: `1/8 CardNotHealth, 3/8 CardInsufficientMemory`; empty for other text."""
     if (reason := reason_of(text)) is not None:
         return (CardCount(reason.text, 0, 0),)
     pieces = [_CARDS.fullmatch(piece.strip()) for piece in text.split(",")]
@@ -115,7 +112,7 @@ class CodeEvent(NamedTuple):
 
 
 def parse_code_event(message: str) -> CodeEvent | None:
-    """Code and nodes in a FilteringFailed message, also as the guides write it (`Code on node X`); None for others."""
+    """Code and nodes in a FilteringFailed message, also in the guides' form `Code on node X`; None for other text."""
     message = strip_combined(message)
     if found := _CODE_EVENT.fullmatch(message):
         return CodeEvent(found[2], tuple(sorted(filter(None, found[3].split(",")))))
@@ -129,13 +126,13 @@ def says_none_fit(message: str) -> bool:
 
 
 def unfit_count(message: str) -> int:
-    """How many nodes do not fit by a FilteringFailed message that no candidate fits; 0 when it gives no number."""
+    """The number of nodes in a FilteringFailed message that no candidate fits; 0 where it gives none."""
     found = _NONE_FIT.match(strip_combined(message))
     return _int(found[1]) if found and found[1] else 0
 
 
 def chosen_node(message: str) -> str:
-    """The node that a FilteringSucceed message chose; empty when it names none."""
+    """The node that a FilteringSucceed message chose; empty where it names none."""
     found = _FIT_NODE.search(message)
     return (found[1] or found[2] or "").strip() if found else ""
 
@@ -151,12 +148,11 @@ def _int(digits: str) -> int:
 
 
 Nature = Literal["use", "pod", "card", "node", "summary"]
-"""What kind of obstacle a refusal names: `use` by others, the `pod`'s own constraints, the state of a `card`, the
-`node` as a whole, or a `summary` that other codes explain."""
+"""What refuses a pod: `use` by others, the `pod`'s own constraints, a `card`'s state, the `node`, or a `summary`."""
 
 
 class RefusalReason(NamedTuple):
-    """One reason for a refusal: HAMi's exact text (without names), our finding code, its first version, its nature."""
+    """One reason for a refusal: HAMi's text (without names), our finding code, its first version, its nature."""
 
     text: str
     finding: Code
@@ -203,10 +199,10 @@ _WITH_DETAILS = (
     (re.compile(r'Device with UUID ".*" not found on node \S+ after Fit'), BY_TEXT["Device not found after Fit"]),
     (re.compile(r"failed to fetch node info: .+", re.DOTALL), BY_TEXT["failed to fetch node info"]),
 )
-"""Texts of 2.10 that name a device or an error: their patterns, and the short text that stands for each."""
+"""HAMi 2.10's texts that name a device or an error: patterns, and the short text that stands for each."""
 
 _OLD_SPELLING = {"node unregisterd": "node unregistered"}
-"""The misspelling of a reason by HAMi up to 2.4 and its predecessor (pkg/scheduler/scheduler.go)."""
+"""A reason as HAMi up to 2.4 and its predecessor misspell it (pkg/scheduler/scheduler.go)."""
 
 LOG_TEXTS = {
     "card type mismatch,continuing...": "CardTypeMismatch",
@@ -220,17 +216,17 @@ LOG_TEXTS = {
     "can't allocate core=0 job to an already full GPU": "CardComputeUnitsExhausted",
     "request devices nums cannot exceed the total number of devices on the node.": "NodeInsufficientDevice",
 }
-"""What HAMi 2.4 and 2.5 log in place of a code, with the code of later versions."""
+"""What HAMi 2.4 and 2.5 log in place of a code, and the code of later versions."""
 
 
 def reason_of(text: str) -> RefusalReason | None:
-    """The refusal reason that a text names, None for a text that no known version gives (it may be a newer one's)."""
+    """The refusal reason that a text names; None for a text of no known version."""
     if (reason := BY_TEXT.get(_OLD_SPELLING.get(text, text))) is not None:
         return reason
     return next((reason for pattern, reason in _WITH_DETAILS if pattern.fullmatch(text)), None)
 
 
 def finding_code(text: str) -> Code:
-    """The finding code of a refusal's text; `node-unfit-pod` for a text that is not known."""
+    """The finding code of a refusal's text; `node-unfit-pod` for an unknown text."""
     reason = reason_of(text)
     return reason.finding if reason else "node-unfit-pod"

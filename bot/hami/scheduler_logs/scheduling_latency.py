@@ -1,14 +1,13 @@
 """Where the time from a pod's creation to its start goes, by the schedulers' logs and the pod's own object.
 
-Moments: kube-scheduler's first attempt (pkg/scheduler/schedule_one.go, V3), the extender's first filter run, its last
-choice of a node, its first try to bind, the binding (HAMi pkg/scheduler/scheduler.go at v2.4 to v2.10, V0), the
-allocation, the start of the last container. A pod that is tried again is chosen more than once: what its retries take
-counts until the last choice, and from the first try to bind as well.
+Moments: kube-scheduler's first attempt (pkg/scheduler/schedule_one.go, V3); the extender's first filter run, last
+choice of a node and first try to bind, and the binding (HAMi pkg/scheduler/scheduler.go at v2.4 to v2.10, V0); the
+allocation; the start of the last container. A retried pod is chosen more than once: retries count as time until the
+last choice, and again from the first try to bind.
 
-Where no log shows a moment, the object does in whole seconds: HAMi's annotations `hami.io/vgpu-time` (chosen) and
-`hami.io/bind-time` (first try to bind), the condition PodScheduled (bound) and `status.startTime` (allocated): kubelet
-sets it when it has admitted the pod, which is after the device plugin's Allocate (kubernetes
-pkg/kubelet/status/status_manager.go).
+Where no log shows a moment, the object does, in whole seconds: HAMi's annotations `hami.io/vgpu-time` (chosen) and
+`hami.io/bind-time` (first try to bind), the condition PodScheduled (bound) and `status.startTime` (allocated), which
+kubelet sets after the device plugin's Allocate (kubernetes pkg/kubelet/status/status_manager.go).
 """
 
 import math
@@ -33,12 +32,12 @@ Moment = Literal[
 MOMENTS: tuple[Moment, ...] = get_args(Moment)
 WHOLE: tuple[Moment, Moment] = ("created", "running_started_at")
 NEEDLE = "schedule"
-"""A word in the source file name of every log line that is read for latency, of both containers."""
+"""A word in the source file name of every log line that is read for latency, in both containers."""
 
 _ATTEMPT = ("Attempting to schedule pod",)
 _LOCKED = ("Failed to lock node",)
 _MARKS = {KUBE_SCHEDULER_CONTAINER: _ATTEMPT, EXTENDER_CONTAINER: FILTER_STARTS}
-"""By container, the messages with which every try begins in its log."""
+"""By container, the messages with which each try to place a pod begins."""
 _CHOSEN_2_4 = re.compile(r"schedule (\S+/\S+) to \S")
 _TELLING = (*_ATTEMPT, *FILTER_STARTS, *CHOSEN, *BOUND, *_LOCKED, BINDS[0], '"Bind"', "] schedule ")
 _WHOLE_SECOND = timedelta(seconds=1)
@@ -46,9 +45,7 @@ _CHOSEN_AT, _BIND_AT = "hami.io/vgpu-time", "hami.io/bind-time"
 
 
 class SchedulerLog(NamedTuple):
-    """What was read of one log of a scheduler pod: its lines that hold `NEEDLE`. `first` is the oldest line that was
-    read; `previous`: the log is of the container's run before this one.
-    """
+    """One log of a scheduler pod: its lines with `NEEDLE`, and its oldest line. `previous`: of the run before."""
 
     scheduler: Pod
     container: str
@@ -66,9 +63,8 @@ class PodLogLine(NamedTuple):
 
 
 class Life(NamedTuple):
-    """The known moments of one pod: `logged` by a log, `noted` in whole seconds by the pod's object.
-
-    `locked` are the tries to bind that a node lock refused. `filters` is how often the extender's filter ran.
+    """The known moments of one pod: `logged` by a log, `noted` in whole seconds by the pod's object. `locked` are tries
+    to bind that a node lock refused. `filters` is how often the extender's filter ran.
     """
 
     pod: Pod
@@ -81,8 +77,8 @@ class Life(NamedTuple):
 class LatencyStage(NamedTuple):
     """The time between two moments over `n` pods, in seconds; figures are None where no pod shows both moments.
 
-    `p95_s` is by nearest rank: the least figure that 95 % of the pods do not exceed. `exact` is false where a moment is
-    known in whole seconds only. `seconds` and `lives` are of the same pods, the slowest first.
+    `p95_s` is by nearest rank. `exact` is false where a moment is known only in whole seconds. `lives` are the pods of
+    `seconds`, in the same order, the slowest first.
     """
 
     start: Moment
@@ -113,8 +109,8 @@ class LatencyStage(NamedTuple):
 
 
 def read_lives(pods: Iterable[Pod], logs: Sequence[SchedulerLog], now: datetime) -> list[Life]:
-    """The known moments of each pod that has a creation time. A pod older than its log, or than a hole in the log, gets
-    no moments from it: what looks like the first attempt may be a later one.
+    """The known moments of each pod with a creation time. A pod older than its log, or than a hole in it, gets none
+    from it: a retry could look like the first try.
     """
     said: dict[str, list[PodLogLine]] = {}
     for log in logs:
@@ -138,14 +134,13 @@ def read_lives(pods: Iterable[Pod], logs: Sequence[SchedulerLog], now: datetime)
 
 
 def settled(lives: Sequence[Life]) -> list[Life]:
-    """The pods that run; all where none does. Mixed, the figures of each stage would be of other pods."""
+    """The pods that run, or all where none does: with both, each stage's figures would be of different pods."""
     return [life for life in lives if MOMENTS[-1] in life.noted] or list(lives)
 
 
 def measure(lives: Sequence[Life]) -> list[LatencyStage]:
-    """The latency stages in order, then those that bridge a moment that no pod shows, then creation to start.
-
-    A retried pod was first bound before its node was chosen for the last time: no time lies between.
+    """The latency stages in order, then those that bridge a moment that no pod shows, then creation to start. A retried
+    pod was first bound before its last choice of a node: between these no time lies.
     """
     exact: dict[Moment, bool] = {moment: any(moment in life.logged for life in lives) for moment in MOMENTS}
     shown: list[Moment] = [moment for moment in MOMENTS if any(_at(life, moment, exact[moment]) for life in lives)]
@@ -174,9 +169,7 @@ class _Told(NamedTuple):
 
 
 def _whole_from(container: str, logs: Sequence[SchedulerLog], found: Sequence[_Told], now: datetime) -> datetime | None:
-    """From when on nothing is missing of these containers' logs. A pod that has its node and no line shows a hole:
-    part of the log was cut out, or another replica wrote it and is gone.
-    """
+    """From when on these containers' logs are complete. A pod with a node and no line shows a hole."""
     own = [log for log in logs if log.container == container]
     begins = [line.at for log in own if (line := read_line(log.first, now)) and line.at]
     if not begins:
@@ -231,7 +224,7 @@ def _unix(text: str | None) -> datetime | None:
 
 
 def _started(pod: Pod) -> datetime | None:
-    """When the last of its containers began for the first time; None where one has not, or its first run is lost."""
+    """When the last of the pod's containers first started; None where one has not, or its first run is lost."""
     statuses = pod.status.container_statuses or ()
     states = [each.last_state if each.restart_count else each.state for each in statuses if each.restart_count < 2]
     runs = [state.running or state.terminated for state in states]
@@ -256,16 +249,16 @@ def _stage(start: Moment, end: Moment, lives: Sequence[Life], exact: Mapping[Mom
 # ---------------------------------------------------------------------- what times grow with
 
 _LEAST_CALLS, _LEAST_VALUES, _LEAST_SPREAD = 20, 3, 1.5
-"""What a slope needs at least: calls, different values, and the ratio of the largest value to the least."""
+"""The least that a slope needs: calls, different values, and the ratio of the largest value to the smallest."""
 _ALIKE = 0.95
-"""The correlation of two numbers from which on nothing tells which of them a call's time grows with."""
+"""The correlation of two numbers above which nothing tells which of them makes a call slow."""
 _FELT = 0.5
-"""A share of the median: if all values of a number together change a call's time by less, it does not grow."""
+"""A share of the median: a number whose values change a call's time by less does not make it slow."""
 
 
 class Growth(msgspec.Struct, frozen=True):
-    """How much longer HAMi's `call` takes for one more of `grows_with`, with the interval of 95 %. `twice_ms` is how
-    long it takes with twice as many as usual. The last four are None with too few points.
+    """How much longer HAMi's `call` takes for one more of `grows_with` (95 %: `low_ms` to `high_ms`). `twice_ms`: its
+    time with twice as many as usual. The last four fields are None with too few points.
     """
 
     call: str
@@ -306,13 +299,12 @@ def slopes(call: str, took_ms: Sequence[float], values: Mapping[str, Sequence[in
 
 
 _LARGEST_CONDITION = 10
-"""The condition number above which the factors together tell no more than fewer of them would."""
+"""The condition number above which the factors are too much alike for any slope to be told."""
 
 
 def _least_squares(took: Sequence[float], values: Sequence[Sequence[int]]) -> list[tuple[float, float, float]]:
-    """Each slope, half its interval, and the slope by medians, which a few long calls do not make.
-
-    Student's 95 % is nearly 1.96 and 2.37 by each degree of freedom.
+    """Each slope, half its interval, and the slope by medians, which a few long calls do not change. Student's 95 % is
+    nearly 1.96 and 2.37 by each degree of freedom.
     """
     import numpy  # noqa: ICN001, PLC0415  # only where there is something to measure
 

@@ -1,7 +1,5 @@
-"""Words that prove a fault of a GPU node or container, as data: the TOML files beside this module.
-
-A reader adds a fault there: the log where its words stand, the words, the HAMi versions that print them, the finding
-code, what they mean, the fix, the source, and one line as it was really printed.
+"""Words that prove a fault of a GPU node or container, as data: the TOML files beside this module. To add a fault, give
+the log it stands in, its words, the HAMi versions, finding code, meaning, fix, source and a real line.
 """
 
 import re
@@ -30,14 +28,14 @@ Where = Literal[
     "kubelet-message",
     "event-message",
 ]
-"""The place where a fault's words stand: a log, or a text of the API: a runtime about a container's start, kubelet
-about a pod's admission, an event. Of HAMi's scheduler `scheduler-log` is the log of a container that does not serve,
-`extender-log` that of an extender that does, and `scheduler-message` what the runtime says of a container's start."""
+"""Where a fault's words stand: in a log, or in a text of the API. `scheduler-log` is the log of a HAMi scheduler's
+container that does not serve, `extender-log` that of an extender that does.
+"""
 _FILES = ("vendors", "plugin", "kubelet", "start", "core", "scheduler")
 CORE_HEADER = r"\[(?:HAMI-core|4pdvGPU) [^\]\n]{1,200}\]:? ?"
-"""A regular expression for the beginning of each line of HAMi-core; `4pdvGPU` is its older name."""
+"""A regular expression for the beginning of a line of HAMi-core; `4pdvGPU` is its older name."""
 LONGEST = 65_536
-"""How many characters of a line are searched: a program that prints a whole object in one line has its words early."""
+"""How many characters of a line are searched; programs that print a whole object in one line have their words early."""
 
 
 _NAME = re.compile(r"\(\?P<\w+>")
@@ -46,11 +44,11 @@ _PARTS = re.compile(r"\[\[([<>=.\d ]+|no class): (.*?)(?: \| (.*?))?\]\]")
 
 
 class SignatureText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a signature means, and the fix, in one language. Whole sentences.
+    """What a signature means, and the fix, in whole sentences of one language.
 
-    `[[<=2.9: this | that]]` gives `this` for these versions, or where the version is unknown, and `that` for others;
-    `[[no class: this | that]]` gives `this` for a pod without NVIDIA's runtime class; `{file}` is what the group `file`
-    matched.
+    `[[<=2.9: this
+    that]]` gives `this` for these versions or an unknown one, else `that`; `[[no class: this
+    that]]` gives `this` for a pod without NVIDIA's runtime class; `{file}` is what the group `file` matched.
     """
 
     means: str
@@ -58,11 +56,11 @@ class SignatureText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One fault by its words. `match` is a substring, or with `regex` a regular expression.
+    """One fault by its words: `match` is a substring, or with `regex` a regular expression.
 
-    `versions` as in `>=2.5 <=2.9` or `all`. `core`: the words are HAMi-core's, right behind its header. `example` is a
-    line as it was printed; `source` the threads, or the HAMi version and file, that show it. `looks`: the fix changes
-    nothing, always or for a pod with NVIDIA's runtime class.
+    `versions` is like `>=2.5 <=2.9`, or `all`. `core`: the words follow HAMi-core's header. `source`: the threads, or
+    the HAMi version and file, that show it. `looks`: the fix changes nothing, always or for a pod with NVIDIA's runtime
+    class.
     """
 
     id: str
@@ -80,7 +78,6 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def pattern(self) -> str:
-        """A regular expression that finds the fault's words in a line."""
         words = self.match if self.regex else re.escape(self.match)
         return f"{CORE_HEADER}(?:{words})" if self.core else words
 
@@ -95,10 +92,10 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Hit(NamedTuple):
-    """A signature and the text that it was found in, verbatim: one line of a log, of a workload's only the words.
+    """A signature and the text where it was found, verbatim: a line of a log, or of a workload's log only the words.
 
-    `line` counts from 0; `version` is that of the program that printed the text, None where unknown. `classed`: its pod
-    has NVIDIA's runtime class.
+    `line` counts from 0; `version` is that of the program that printed it. `classed`: its pod has NVIDIA's runtime
+    class.
     """
 
     signature: Signature
@@ -109,12 +106,10 @@ class Hit(NamedTuple):
 
     @property
     def means(self) -> Text:
-        """The meaning of the signature's words, for people."""
         return literal(self._said(self.signature.en.means), self._said(self.signature.zh.means))
 
     @property
     def fix(self) -> Text:
-        """What to do about the fault that the signature's words show."""
         return literal(self._said(self.signature.en.fix), self._said(self.signature.zh.fix))
 
     @property
@@ -141,10 +136,7 @@ class Hit(NamedTuple):
 
 
 def find(where: Where, texts: Iterable[str], version: Version | None = None) -> list[Hit]:
-    """The signatures that the lines hold, in the files' order, each with the last line that holds it.
-
-    Only the first `LONGEST` characters of a line are searched.
-    """
+    """The signatures in the lines, in the files' order, each with the last line that has it."""
     known = _signatures(where)
     either = _either(where)
     last: dict[str, Hit] = {}
@@ -159,7 +151,7 @@ def find(where: Where, texts: Iterable[str], version: Version | None = None) -> 
 
 @cache
 def signatures() -> Sequence[Signature]:
-    """All signatures, in the files' order: those that explain more come first."""
+    """All signatures in the files' order: those that explain more come first."""
     texts = (files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8") for name in _FILES)
     listed = (msgspec.convert(tomllib.loads(text)["signature"], tuple[Signature, ...]) for text in texts)
     return list(chain.from_iterable(listed))
@@ -172,7 +164,6 @@ def _signatures(where: Where) -> Sequence[Signature]:
 
 @cache
 def _either(where: Where) -> re.Pattern[str]:
-    """Matches a line that holds any of them: most lines hold none."""
     found = [signature.pattern for signature in _signatures(where) if not signature.core]
     if core := [signature.pattern.removeprefix(CORE_HEADER) for signature in _signatures(where) if signature.core]:
         found.append(f"{CORE_HEADER}(?:{'|'.join(core)})")

@@ -31,7 +31,7 @@ _CLASSES = (
 """The vendors' classes, as module and name. To add a vendor, add its file, and a line here."""
 
 VENDORS: tuple[Vendor, ...] = tuple(resolve_name(f"{__name__}.{path}")() for path in _CLASSES)
-"""All vendors. A question that names no vendor means the first one, NVIDIA."""
+"""All vendors. The first one, NVIDIA, is meant by a question that names no vendor."""
 
 FIRST = VENDORS[0]
 DEFAULTS: tuple[Device, ...] = tuple(
@@ -44,13 +44,13 @@ NAMES: tuple[Names, ...] = tuple(vendor.names for vendor in VENDORS)
 LOCK_KEYS = tuple(dict.fromkeys(vendor.lock_key for vendor in VENDORS if vendor.lock_key))
 """The node annotations with which binds lock a node; the first is HAMi's own."""
 OWN_LOCKS = tuple(vendor for vendor in VENDORS if vendor.lock_expiry)
-"""The vendors that lock a node in a way of their own: with another expiry."""
+"""The vendors with a node lock of their own, which has another expiry than HAMi's."""
 
 BESIDE = tuple(names for names in NAMES if names is not FIRST.names)
-"""The names of all vendors but the first, NVIDIA."""
+"""The names of all vendors except NVIDIA."""
 
 ANNOTATIONS = tuple(dict.fromkeys(chain.from_iterable(names.annotations for names in NAMES)))
-"""The beginnings of vendors' annotation keys, beside `hami.io/`: a recording keeps these annotations of objects."""
+"""The beginnings of vendors' annotation keys, without `hami.io/`: a recording keeps these annotations."""
 
 _EXACT = {names.register: names for names in NAMES if names.register and "{" not in names.register}
 _PATTERNS = [
@@ -61,27 +61,27 @@ _PATTERNS = [
 
 
 def common_noun(nouns: Iterable[str]) -> str:
-    """The common word for devices with these nouns: `device` where they differ; the first vendor's without any."""
+    """The common word for devices with these nouns: `device` where they differ; NVIDIA's for none."""
     found = set(nouns) or {FIRST.names.noun}
     return found.pop() if len(found) == 1 else "device"
 
 
 @lru_cache(maxsize=1024)  # the nodes of a cluster have the same few keys
 def vendor_of_register_key(key: str) -> tuple[Names, str] | None:
-    """Names of the vendor and word of the chip whose cards a node annotation registers; None for any other key."""
+    """The vendor's names and the chip's word for a node annotation that registers cards; None for any other key."""
     if names := _EXACT.get(key):
         return names, names.word
     return next(((names, found[1]) for pattern, names in _PATTERNS if (found := pattern.fullmatch(key))), None)
 
 
 def vendor_of_made_up_card(node: str, uuid: str) -> Names | None:
-    """Names of the vendor of a card whose id HAMi made from its node's name; None for any other card."""
+    """The names of the vendor whose card's id HAMi made from the node's name; None for any other card."""
     return next((names for names in NAMES if names.card_word and uuid.startswith(f"{node}-{names.card_word}-")), None)
 
 
 @lru_cache(maxsize=1024)
 def vendor_of_resource(resource: str) -> tuple[Names, str] | None:
-    """Names of the vendor and word of the chip whose usual resource name this is; None for any other name."""
+    """The vendor's names and the chip's word for a usual resource name; None for any other name."""
     for names in NAMES:
         for name in filter(None, (names.memory, names.cores, names.percentage, names.count)):
             if found := re.fullmatch(re.escape(name).replace(r"\{word\}", "(.+?)"), resource):

@@ -1,7 +1,4 @@
-"""AMD's GPUs [HAMi v2.7 to v2.10, pkg/device/amd/device.go].
-
-AMD's cores are compute units, of which a container requests a percentage.
-"""
+"""AMD's GPUs [HAMi v2.7 to v2.10, pkg/device/amd/device.go]. Their cores are compute units, requested in percent."""
 
 from datetime import datetime
 
@@ -29,7 +26,7 @@ _SHARED = Version(2, 10, 0)
 
 
 class Amd(Counted):
-    """AMD's GPUs, registered; before HAMi 2.10 counted by capacity, taken to be alike, and each given to one pod."""
+    """AMD's GPUs, registered. Before HAMi 2.10 they are counted by capacity, all alike, and each given to one pod."""
 
     names = Names(
         word="AMD",
@@ -67,7 +64,7 @@ class Amd(Counted):
         return Unregistered("no-allocatable", key, node.metadata.annotation(key) or "", found)
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        """What the container's limits request; its requests do not count. None for nothing."""
+        """What the container's limits request (its requests do not count); None for nothing."""
         limits = limits_of(container)
         count, memory = self.count_in(limits, resources), amount_in(limits, resources.memory)
         cores = amount_in(limits, resources.cores, absent=WHOLE_CARD)

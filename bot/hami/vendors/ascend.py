@@ -56,7 +56,7 @@ NAMES = Names(
 )
 
 IN_MODULES = "Ascend910C"
-"""The chip of which two devices form a module."""
+"""The Ascend chip of which two devices form a module."""
 
 
 class Chip(msgspec.Struct, frozen=True):
@@ -67,11 +67,10 @@ class Chip(msgspec.Struct, frozen=True):
     capacity: int
     """The most memory that a pod may ask for on this chip."""
     templates: tuple[int, ...]
-    """The memory of each template, smallest first."""
     super_pod: bool = False
     """Whether the webhook makes a request for one device into a module of two."""
     soft: bool = False
-    """Whether the soft split (`hamiVnpuCore`) is on for nodes that say nothing about it themselves."""
+    """Whether HAMi-core splits the chip (`hamiVnpuCore`) on nodes whose annotation does not say."""
 
 
 CHART = {
@@ -83,7 +82,7 @@ CHART = {
     "Ascend310P": Chip(21527, 24576, (3072, 6144, 12288)),
     IN_MODULES: Chip(65536, 65536, (16384, 32768), super_pod=True),
 }
-"""The chips of HAMi's chart, by the word that stands in resource names."""
+"""The chips of HAMi's chart, by the word in their resource names."""
 
 
 class _Template(msgspec.Struct):
@@ -124,7 +123,7 @@ _SOFT_SPLIT = Version(2, 9, 0)
 
 
 class Ascend(Vendor):
-    """Huawei's Ascend NPUs, split hard by the chip's templates, or soft by HAMi-core on nodes set up for it."""
+    """Huawei's Ascend NPUs, split by the chip's templates (hard), or by HAMi-core on nodes set up for it (soft)."""
 
     names = NAMES
     flag = "enable-ascend"
@@ -135,7 +134,7 @@ class Ascend(Vendor):
     node_keys = (SOFT_NODE_KEY,)
 
     def read_resources(self, document: object) -> tuple[Resources, ...]:
-        """The chips of the config's section `vnpus`, a list before 2.9. Raises ValueError for another shape."""
+        """The chips in the config's section `vnpus`, a list before 2.9. Raises ValueError for another shape."""
         if document is None:
             called = ((NAMES.of(word), chip) for word, chip in CHART.items())
             return tuple(
@@ -153,7 +152,7 @@ class Ascend(Vendor):
         return structs.replace(resources, chip=structs.replace(resources.chip, soft=True))
 
     def node_facts(self, node: Node) -> bool | None:
-        """Whether the node is set up for the soft split by its annotation; None without the annotation."""
+        """Whether the node's annotation sets it up for the soft split; None without the annotation."""
         text = node.metadata.annotation(SOFT_NODE_KEY)
         return None if text is None else text == "true"
 
@@ -176,7 +175,7 @@ class Ascend(Vendor):
         )
 
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
-        """Rounds memory up to a template and a lone 910C to a module of two [MutateAdmission], or denies."""
+        """Rounds memory up to a template, and one 910C to a module of two [MutateAdmission]; or denies the pod."""
         chip = cast("Chip", resources.chip)
         count = written = shown.limit(resources.count)
         if count is None or written is None:
@@ -203,7 +202,7 @@ class Ascend(Vendor):
         return Mutation(amounts, amounts)
 
     def askable(self, container: ContainerRequest, constraints: Constraints, resources: Resources, amount: int) -> int:
-        """The most MiB up to `amount` that a hard split gives: a template's or a whole NPU's; several are whole."""
+        """The most MiB, up to `amount`, that a template or a whole NPU gives; several NPUs are always whole."""
         chip = resources.chip
         if constraints.more == (SOFT_MODE,) or not isinstance(chip, Chip):
             return amount
@@ -211,7 +210,6 @@ class Ascend(Vendor):
         return max((memory for memory in (*parts, chip.allocatable) if memory <= amount), default=0)
 
     def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
-        """The NPUs that the container takes, or why it does not fit."""
         soft = run.wanted.more == (SOFT_MODE,)
         flags = [fact for fact in run.node.facts.values() if isinstance(fact, bool)]
         if soft and MODE_NOT_FIT not in run.relax and not (flags[0] if flags else asked.more):
@@ -239,13 +237,13 @@ _SOFT_CORES: tuple[checks.Check, ...] = (
     (COMPUTE_UNITS_EXHAUSTED, lambda _, state, asked: state.cores == WHOLE_CARD and asked.cores == 0),
 )
 _SOFT = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, checks.MEMORY, *_SOFT_CORES)
-"""The checks for a soft split, for which every NPU has 100 cores, whatever is registered."""
+"""The checks for a soft split, which takes every NPU to have 100 cores, whatever is registered."""
 
 
 def _scan_modules(
     run: Run, in_play: list[CardState], asked: ContainerRequest, which: tuple[checks.Check, ...]
 ) -> Verdict | list[CardUse]:
-    """A module is two cards: several cards are given in whole modules. HAMi counts out of what was asked for."""
+    """A module is two cards, and several cards are given in whole modules. HAMi counts out of what was asked for."""
     passed, counts = checks.passing(run, in_play, asked, which)
     modules: dict[int, list[CardUse]] = {}
     for use in passed:

@@ -1,7 +1,4 @@
-"""AWS Neuron devices [HAMi v2.10 pkg/device/awsneuron/device.go].
-
-A card's cores are a bit mask with a bit for each core, and so is what is used of them.
-"""
+"""AWS Neuron devices [HAMi v2.10 pkg/device/awsneuron/device.go]. Cores are a bit mask, and so is their use."""
 
 from collections.abc import Mapping
 
@@ -19,10 +16,10 @@ from bot.kube.models import Container, Node
 
 TYPE_LABEL = "node.kubernetes.io/instance-type"
 GROUPS = (4, 8, 16)
-"""How many devices a request can have on an instance other than inf; groups begin at multiples of the number."""
+"""The numbers of devices that a request can have, except on inf instances; a group begins at a multiple of its size."""
 
 _WHOLE = 0
-"""The cores in a request for whole devices: 0 stands for all that each has."""
+"""The cores in a request for whole devices: 0 stands for all that a device has."""
 _USUAL_CORES = 2
 _BOTH_CORES = 3
 _CHECKED = Version(2, 10, 0)
@@ -60,7 +57,7 @@ class AwsNeuron(Counted):
     card_checks = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, _LACKS_CORES)
 
     def hinted(self, resources: Resources, hints: Mapping[str, int]) -> Resources:
-        """The resources with the cores a device has: HAMi takes the number of the first device it ever saw."""
+        """The resources with the cores of a device, a number that HAMi takes from the first device it ever saw."""
         return msgspec.structs.replace(resources, chip=hints.get("neuron_cores_per_device"))
 
     def cards(self, node: Node, resources: Resources) -> list[Card]:
@@ -120,7 +117,7 @@ class AwsNeuron(Counted):
 
 
 def _scan_several(in_play: list[CardState], count: int) -> Verdict | list[CardUse]:
-    """Devices that stand side by side. The places found in the sorted list are then taken for indexes."""
+    """Devices that stand side by side. HAMi takes the places found in the sorted list for indexes."""
     free = [state.healthy and not state.slots for state in in_play]
     kind = str(dict(in_play[0].card.custom).get("type", ""))
     in_a_row = "inf" in kind or "Inf" in kind

@@ -8,7 +8,7 @@ from bot.hami.version import Version
 
 
 class Biren(Vendor):
-    """Biren's GPUs, which are requested by their number alone."""
+    """Biren's GPUs, of which containers request a number and nothing else."""
 
     names = Names(
         word="Biren",

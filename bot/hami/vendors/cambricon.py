@@ -10,7 +10,7 @@ from bot.hami.vendors.vendor import CountedByCores
 
 
 class Cambricon(CountedByCores):
-    """Cambricon's MLUs. A bind locks their nodes in a way of its own."""
+    """Cambricon's MLUs. A bind locks their nodes with an annotation of its own."""
 
     names = Names(
         word="MLU",

@@ -1,7 +1,5 @@
-"""Enflame's GCUs: whole ones, and slices of them (DRS) [HAMi v2.10 pkg/device/enflame/gcu.go, drs.go].
-
-A container gets one slice of one card, of the first profile that the request fits. A node's profiles stand in
-`Card.custom`.
+"""Enflame's GCUs: whole ones, and slices of them (DRS) [HAMi v2.10 pkg/device/enflame/gcu.go, drs.go]. A container gets
+one slice of one card, of the first profile that the request fits (`Card.custom`).
 """
 
 import re
@@ -34,7 +32,7 @@ CORES = 100
 _GIB_IN_MIB = 1024
 _NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 _NEGATIVE = -1
-"""The percentage that HAMi puts beside an amount of memory; it only counts in the order of cards."""
+"""The percentage that HAMi puts beside an amount of memory; it only affects the order of cards."""
 _PLUGIN_NAMES = "(gcushare|gcu|enflame)-(k8s-)?device-plugin"
 _MEMORY = 100
 """The memory that HAMi takes a whole GCU to have, in no unit."""
@@ -84,7 +82,6 @@ _capacity = msgspec.json.Decoder(_Capacity)
 
 
 def _read(text: str) -> tuple[Card, ...]:
-    """Raises ValueError where no card can be made of it."""
     found = _capacity.decode(text.encode())
     profiles = [read_profile(name) for name in found.profiles or ()]
     slices = max((profile.size for profile in profiles), default=0)
@@ -111,7 +108,7 @@ def _read(text: str) -> tuple[Card, ...]:
 
 @lru_cache(maxsize=256)
 def read_profile(name: str) -> SliceProfile:
-    """The slices and GB of a profile's name: `2g.16gb` is two slices with 16 GB. A part that is no number is 0."""
+    """The slices and GB in a profile's name: `2g.16gb` is two slices with 16 GB. A part that is no number is 0."""
     size, _, memory = name.strip().lower().partition(".")
     return SliceProfile(_integer(size.removesuffix("g")), _integer(memory.partition(".")[0].removesuffix("gb")))
 
@@ -121,9 +118,7 @@ def _integer(text: str, absent: int = 0) -> int:
 
 
 def profile_for(profiles: Iterable[SliceProfile], slices: int, memory: int, cores: int) -> tuple[int, int, int] | None:
-    """The smallest profile with `slices`, or else with at least this memory and these cores; None without one. The
-    result is the profile's size, its GB, and its share of a GCU's cores.
-    """
+    """The smallest profile for the request (size, GB, share of cores); with `slices` that size. None without one."""
     candidates = sorted({profile for profile in profiles if profile.size > 0 and profile.gigabytes > 0})
     most = max((candidate.size for candidate in candidates), default=0)
     if candidates and memory > 2 * candidates[-1].gigabytes:
@@ -136,7 +131,6 @@ def profile_for(profiles: Iterable[SliceProfile], slices: int, memory: int, core
 
 
 def _rounded_up(container: Container, resource: str) -> int | None:
-    """0 where it is absent, None where it is no number of 32 bits."""
     value = written(container, resource)
     number = parse_quantity(value) if value is not None else 0
     if number is None:
@@ -195,7 +189,7 @@ class EnflameDrs(Rescanned):
         return None if memory is None and cores is None else Mutation()
 
     def own_measure(self, container: ContainerRequest, resources: Resources) -> str:
-        """The request as `2 of enflame.com/drs-gcu`: the node's profiles decide whether memory is GB or MiB."""
+        """The request as `2 of enflame.com/drs-gcu`: only the node's profiles tell whether its memory is GB or MiB."""
         slices = container.more if isinstance(container.more, int) else 0
         parts = (slices, resources.count), (container.memory_mib, resources.memory), (container.cores, resources.cores)
         return " + ".join(f"{amount:,} of {name}" for amount, name in parts if amount > 0)

@@ -1,7 +1,5 @@
-"""Hygon's DCUs [HAMi v2.10 pkg/device/hygon/device.go], which are HCUs after 2.10 (notes of HAMi PR 2969).
-
-What those notes do not name (handshake, allocated) is taken to be as for DCUs, or unknown (the device plugin): findings
-about so new a version are only suspected.
+"""Hygon's DCUs [HAMi v2.10 pkg/device/hygon/device.go], called HCUs after 2.10 (notes of HAMi PR 2969). What the notes
+leave out is taken to be as for DCUs, so findings about so new a version are only suspected.
 """
 
 from collections.abc import Sequence
@@ -19,7 +17,7 @@ _HCU = "hygon.com/hcunum"
 
 
 class Hygon(Vendor):
-    """Hygon's DCUs: HAMi treats them as most vendors' devices, but reads annotations about types too."""
+    """Hygon's DCUs: like most vendors' devices, but annotations may restrict their types too."""
 
     names = Names(
         word="DCU",

@@ -1,7 +1,4 @@
-"""Iluvatar's GPUs: one device for each chip that the device config names.
-
-Source: HAMi v2.10 pkg/device/iluvatar/device.go.
-"""
+"""Iluvatar's GPUs: one device for each chip in the device config [HAMi v2.10 pkg/device/iluvatar/device.go]."""
 
 from typing import Any
 
@@ -16,7 +13,6 @@ from bot.hami.version import Version
 from bot.kube.models import Container
 
 _CHIPS = ("MR-V100", "MR-V50", "BI-V150", "BI-V100")
-"""The chips of HAMi's chart."""
 
 
 class _Chip(msgspec.Struct, rename="camel"):

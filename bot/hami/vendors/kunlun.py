@@ -19,7 +19,7 @@ from bot.hami.version import Version
 from bot.kube.models import Container, Node
 
 MEMORY_MIB = 98304
-"""The memory of one Kunlun card."""
+"""The MiB of one Kunlun card."""
 SIZES_MIB = (24576, 49152, MEMORY_MIB)
 """The sizes of a vXPU share: a quarter, a half or all; all shares of one card have the same size."""
 _OWN_LISTS = ("baidu.com/use-gpuuuid", "baidu.com/nouse-gpuuuid")
@@ -123,7 +123,7 @@ class Vxpu(Vendor):
         return _refused(listed, [(EXCLUSIVE_CONFLICT, conflicts)])
 
     def slices(self, state: CardState) -> list[int]:
-        """Sizes in MiB of a share that the card can give: that of the shares in use, or any on an unused card."""
+        """Sizes in MiB of the shares that the card can give: that of the shares in use, or any on an unused card."""
         sizes = (state.memory_mib // state.slots,) if state.slots else SIZES_MIB
         return [size for size in sizes if size <= state.free_memory_mib]
 
@@ -137,7 +137,7 @@ def rounded(memory_mib: int) -> int:
 
 
 def _is_listed(run: Run, state: CardState) -> bool:
-    """Whether both pairs of lists, this one's and that of the other Kunlun device, admit the card."""
+    """Whether the annotations of both Kunlun devices, XPU and vXPU, admit the card."""
     wanted = run.wanted
     use, no_use = wanted.more or (None, None)
     both = wanted, Constraints(use_uuid=use, no_use_uuid=no_use)
@@ -180,7 +180,7 @@ def pick(cards: list[CardState], free: list[bool], count: int) -> list[CardState
         lows = (state.card.index % _WING for state in both)
         low = next((low for low in lows if low in by_index and low + _WING in by_index), None)
         return [] if low is None else [by_index[low], by_index[low + _WING]]
-    # Four that face each other two by two; of six, so that the two left over are linked as well.
+    # Four XPUs are two facing pairs; if six are free, the two left over should face each other too.
     groups = [group for group in _FOURS if by_index.keys() >= set(group)] if count == _WING else []
     if not groups:
         return []

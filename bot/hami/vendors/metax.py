@@ -1,7 +1,5 @@
-"""MetaX's GPUs: whole ones, and shares of them (sGPU) [HAMi v2.10 pkg/device/metax/device.go, sdevice.go].
-
-A shared card has a quality of service (`Card.mode`), which the next pod must share while the card is in use, and the
-app classes of the pods on it.
+"""MetaX's GPUs: whole ones, and shares of them (sGPU) [HAMi v2.10 pkg/device/metax/device.go, sdevice.go]. A pod on a
+shared card must have the quality of service of the pods that are on it (`Card.mode`).
 """
 
 from collections import defaultdict
@@ -99,7 +97,6 @@ def _read(text: str) -> tuple[Card, ...]:
 
 
 def _wanted(run: Run) -> tuple[str, str]:
-    """The app class and the quality of service that the pod's annotations name."""
     app_class, quality = run.wanted.more or ("", "")
     return app_class or "", quality or ""
 
@@ -151,7 +148,7 @@ class MetaxSgpu(Rescanned):
     class_key = APP_CLASS_KEY
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        """What the container's limits request. Memory is GiB, or bytes where the text has a letter, as in `2k`."""
+        """What the container's limits request; memory is in GiB, or in bytes where its text has a letter (`2k`)."""
         limits = limits_of(container)
         count, cores = self.count_in(limits, resources), amount_in(limits, resources.cores, absent=WHOLE_CARD)
         text = str(written(limits, resources.memory) or "")
@@ -188,7 +185,7 @@ class MetaxSgpu(Rescanned):
         if len(passed) < asked.count:
             return checks.lacking(passed, counts, len(in_play))
         if online:
-            # Where an online pod does best: with few others of its class, and not among offline pods alone.
+            # An online pod goes where few online pods are, but last to a card with offline pods only.
             classes = ((taken, taken.state.classes) for taken in passed)
             counted = [(taken, some.count(ONLINE), some.count(OFFLINE)) for taken, some in classes]
             counted.sort(key=lambda each: (each[1] == 0 < each[2], each[1] or each[2], each[2] if each[1] else 0))
@@ -202,13 +199,12 @@ class MetaxSgpu(Rescanned):
         ]
 
     def least(self, state: CardState, word: str) -> PodRequest:
-        """The least request of a pod that may share the card with the pods that are on it."""
+        """The smallest request of a pod that may share the card with the pods on it."""
         app_class = ONLINE if state.classes else None
         return self.alone(ContainerRequest(word, "", 1, 1, 0, 0), more=(app_class, state.card.mode))
 
 
 def _linked(run: Run, passed: list[CardUse], count: int) -> list[CardUse]:
-    """Those of one link zone first, of the smallest that has enough of them."""
     zones = defaultdict[object, list[CardUse]](list)
     for taken in passed:
         zones[dict(taken.state.card.custom).get(LINK_ZONE, 0)].append(taken)

@@ -12,7 +12,6 @@ _ALLOWED = (2, 4, 8, 16, 32, 64, 96)
 """The amounts of memory that can be requested of one GPU, in units of 512 MiB."""
 _MEMORY = _ALLOWED[-1]
 _CORES = 16
-"""The cores of a whole GPU."""
 _COUNT_KEY = "mthreads.com/request-gpu-num"
 _REQUESTS_TOO = Version(2, 10, 0)
 
@@ -44,7 +43,7 @@ class Mthreads(CountedByCores):
     card_checks = (*checks.USUAL, checks.SAME_CARD)
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        """What the container requests, per GPU: it writes memory and cores of all GPUs together."""
+        """What the container requests per GPU; it writes memory and cores of all its GPUs together."""
         count = self.count_in(container, resources)
         memory = amount_in(container, resources.memory, resources.memory_factor)
         cores = amount_in(container, resources.cores)
@@ -54,7 +53,7 @@ class Mthreads(CountedByCores):
         return ContainerRequest(self.names.word, container.name, count, share, whole_or(memory), cores // count)
 
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
-        """Whole GPUs where a container requests several or no memory, else memory of fixed sizes [MutateAdmission]."""
+        """Gives whole GPUs where a container requests several, or no memory; else memory of fixed sizes."""
         count = (shown.asked if shown.version >= _REQUESTS_TOO else shown.limit)(resources.count)
         if count is None:
             return None

@@ -96,7 +96,7 @@ _link_scores: msgspec.json.Decoder[list[_LinkScores] | None] = msgspec.json.Deco
 
 
 class Nvidia(Vendor):
-    """NVIDIA's GPUs, whole or shared, MIG devices among them."""
+    """NVIDIA's GPUs, whole or shared, with or without MIG."""
 
     names = NAMES
     node_label = ("gpu", "on")
@@ -123,7 +123,6 @@ class Nvidia(Vendor):
         return (resources,)
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        """What one container requests; None when it requests no GPU."""
         count = amount_of(container, resources.count)
         if not isinstance(count, int) or count <= 0 or count > INT32_MAX:
             return None
@@ -150,7 +149,6 @@ class Nvidia(Vendor):
 
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
         """Adds a count where only memory or cores are named, and all cores for a whole GPU; denies wrong numbers.
-
         Source: MutateAdmission and defaultExclusiveCoreIfNeeded, v2.7 to v2.10; of cores HAMi #2784, after it.
         """
         if not any(name in shown.limits for name in resources.all):
@@ -201,7 +199,6 @@ class Nvidia(Vendor):
         return found
 
     def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
-        """The GPUs that the container takes, or why it does not fit."""
         taken, counts = _look(run, in_play, asked)
         if run.topology and len(taken) >= asked.count:
             return taken if run.is_last else _choose_linked(run, taken, asked.count)
@@ -217,7 +214,7 @@ class Nvidia(Vendor):
         return may and any(state.card.mode == "mig" for state in in_play)
 
     def slices(self, state: CardState) -> list[int]:
-        """The MiB that a pod could get on the GPU: all that is free, or of a MIG GPU the profiles with a place."""
+        """The MiB that a pod could get on the GPU: all that is free; of a MIG GPU each profile with a free place."""
         if state.card.mode != "mig":
             return [state.free_memory_mib]
         return [
@@ -228,7 +225,7 @@ class Nvidia(Vendor):
 
 
 def read_link_scores(text: str) -> dict[tuple[str, str], int] | None:
-    """How well GPUs are linked, for the policy topology-aware, by (uuid, uuid); None for text that is no such JSON."""
+    """How well GPUs are linked, by pair of uuids, for the policy topology-aware; None for text that does not say."""
     try:
         listed = _link_scores.decode(text.encode()) or []
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
@@ -295,7 +292,7 @@ def _place_mig(run: Run, state: CardState, memory_mib: int, taken: list[CardUse]
 
 
 def _choose_linked(run: Run, taken: list[CardUse], count: int) -> list[CardUse]:
-    """Of the cards that passed, the ones that topology-aware gives to the container."""
+    """Of the cards that passed, the ones that the policy topology-aware gives to the container."""
     if len(taken) == count:
         return taken
     scores: dict[tuple[str, str], int] = run.node.facts.get(NAMES.word) or {}

@@ -1,6 +1,5 @@
-"""The fit checks that most vendors share, and the scan that runs them on one card after the other.
-
-Source: HAMi pkg/device/*/device.go Fit at v2.10.0.
+"""The fit checks that most vendors share, and the scan that runs them on one card after the other. Source: HAMi
+pkg/device/*/device.go Fit at v2.10.0.
 """
 
 from collections import Counter
@@ -29,7 +28,7 @@ from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest
 
 Check = tuple[str, Callable[[Run, CardState, ContainerRequest], bool]]
-"""A reason code, and a function: whether the card fails for this reason."""
+"""A reason code, and a function that is true for a card that fails for this reason."""
 
 HEALTH: Check = (NOT_HEALTHY, lambda _, state, __: not state.healthy)
 TYPE: Check = (TYPE_MISMATCH, lambda run, state, _: not type_allows(run.wanted, state, run.rules))
@@ -69,7 +68,6 @@ USUAL = (HEALTH, UUID, SLOTS, MUTEX, *AMOUNTS)
 
 
 def cores_of(asked: ContainerRequest) -> int:
-    """The cores that the container requests, at most a whole card's 100."""
     return min(asked.cores, WHOLE_CARD)
 
 
@@ -108,8 +106,8 @@ def passing(
 
 
 def equal_groups(run: Run, groups: Iterable[list[CardUse]], *, largest_first: bool) -> list[list[CardUse]]:
-    """The groups sorted by size. HAMi's order of equal ones is random: here the scan's, or with `run.other_order` that
-    reversed; `run.met_equals` is set where there are any.
+    """The groups sorted by size. HAMi's order of equal ones is random: here the scan's, or the reverse with
+    `run.other_order`; `run.met_equals` is set where there are any.
     """
     some = list(groups)
     sizes = Counter(map(len, some))

@@ -12,7 +12,7 @@ from bot.hami.version import Version
 
 
 class Vastai(Vendor):
-    """Vastai's cards, or the dies of its cards, which are requested by their number alone."""
+    """Vastai's cards, or the dies of its cards, of which containers request a number and nothing else."""
 
     names = Names(
         word="Vastai",

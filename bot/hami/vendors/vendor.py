@@ -1,9 +1,9 @@
-"""The seam for vendors: everything that HAMi's scheduler and webhook do differently for one vendor's devices.
+"""What HAMi's scheduler and webhook do differently for one vendor's devices.
 
 A vendor is a class that overrides what differs, in a file of its own, and a line in `bot.hami.vendors`. It has one
-device, or one for each chip that the device config names. The frame is the same for all vendors:
-`bot.hami.pods.request_parsing` asks each device for a pod's requests, `bot.hami.nodes.node_state` for a node's cards,
-`bot.hami.fit.filter` for the verdict on one container, and `bot.hami.webhook` what a pod is admitted as.
+device, or one for each chip that the device config names. The frame for all vendors asks it:
+`bot.hami.pods.request_parsing` for a pod's requests, `bot.hami.nodes.node_state` for a node's cards,
+`bot.hami.fit.filter` for the verdict on one container, and `bot.hami.webhook` for what a pod is admitted as.
 """
 
 import re
@@ -54,7 +54,7 @@ USUAL_KEYS = {
     "cores": "resourceCoreName",
     "memory_factor": "memoryFactor",
 }
-"""The keys under which most vendors' config sections name their resources, and the factor of the memory resource."""
+"""The keys by which most vendors' config sections name their resources, and the factor of the memory resource."""
 
 
 class AnnotatedContainer(NamedTuple):
@@ -89,7 +89,7 @@ class Mutation(NamedTuple):
 
 
 class Denied(NamedTuple):
-    """The refusal of a pod by HAMi's webhook, for a vendor, in these words."""
+    """HAMi's webhook refuses the pod, for a vendor, in these words."""
 
     words: str
 
@@ -99,9 +99,8 @@ Answer = Mutation | Denied | None
 
 
 class Vendor:
-    """One vendor of devices, with what most vendors do; a subclass overrides what differs. Every method is pure.
-
-    A parameter `resources` has the resources of one of the vendor's devices in the cluster.
+    """One vendor of devices, with what most vendors do; subclasses override what differs, and every method is pure. A
+    parameter `resources` has the resources of one of the vendor's devices in the cluster.
     """
 
     names: Names
@@ -115,7 +114,7 @@ class Vendor:
     """The keys in the vendor's section, by the fields of `Resources`."""
 
     unit_mib: int = 1
-    """The MiB that one of the vendor's memory resource means."""
+    """The MiB that one unit of the vendor's memory resource means."""
 
     since: Version = Version(0, 0, 0)
     """The first version of HAMi that supports the vendor."""
@@ -124,7 +123,7 @@ class Vendor:
     """The scheduler's flag that turns the vendor on; empty where it is always on."""
 
     obeys_quota: bool = False
-    """Whether the filter holds quotas against its devices; the webhook does for every vendor from 2.10 on."""
+    """Whether HAMi's filter applies quotas to the devices; the webhook does for every vendor from 2.10 on."""
 
     cores_unit: str = "%"
     """The unit behind an amount of cores: `50%`, or `8/16` where a whole device has 16; empty for a number."""
@@ -133,12 +132,11 @@ class Vendor:
     """Whether HAMi silently cuts the vendor's count down to 32 bits."""
 
     each: tuple[int, int, int] | None = None
-    """Memory in MiB, percentage and cores of each device, where containers request their number alone."""
+    """MiB, percentage and cores of each device, where containers can request only a number of them."""
 
     def read_resources(self, document: object) -> Sequence[Resources]:
-        """The vendor's devices in the device config (YAML; None: the chart's); none where it leaves the vendor out.
-
-        Raises ValueError where the vendor's section has another shape.
+        """The vendor's devices in the device config (None: the chart's); none where it leaves the vendor out. Raises
+        ValueError where the vendor's section has another shape.
         """
         found = section_of(document, self.section)
         if found is None:
@@ -194,7 +192,6 @@ class Vendor:
         return ""
 
     def cores_each(self, container: ContainerRequest) -> int:
-        """The cores that the container requests of each of its devices."""
         return container.cores
 
     # ------------------------------------------------------------------------------------------------- its nodes
@@ -203,19 +200,19 @@ class Vendor:
     """The label that an operator sets on nodes where the vendor's device plugin should run."""
 
     node_keys: tuple[str, ...] = ()
-    """The node annotations that decide about the vendor's devices, beside registration and handshake."""
+    """The node annotations that decide about the vendor's devices, besides registration and handshake."""
 
     by_kubelet_since: Version = OTHERS_BY_KUBELET_SINCE
-    """The first HAMi version that asks kubelet's allocatable of these devices before the handshake."""
+    """The first version of HAMi that asks kubelet's allocatable before it asks the handshake of these devices."""
 
     lock_key: str = LOCK_KEY
-    """The node annotation by which a bind locks a node, empty where it locks none (pkg/device/*/device.go)."""
+    """The node annotation by which a bind locks a node; empty where it locks none (pkg/device/*/device.go)."""
 
     lock_expiry: timedelta | None = None
-    """How long the vendor's own lock is kept, which is a bare time; None for HAMi's usual lock."""
+    """How long the vendor's own kind of lock, a bare time, is kept; None for HAMi's usual lock."""
 
     locks_since: Version = Version(0, 0, 0)
-    """The first HAMi version whose binds lock a node for the vendor."""
+    """The first version of HAMi whose binds lock a node for the vendor."""
 
     plugin_labels: str = ""
     """The label selector of the vendor's device plugin pods; empty where their labels are not known."""
@@ -231,14 +228,14 @@ class Vendor:
         return bool(self.plugin_names) and any(re.search(self.plugin_names, name) for name in called)
 
     gpu_labels: tuple[str, ...] = ()
-    """The labels that `gpu_label` reads and a question about all nodes must keep."""
+    """The labels that `gpu_label` reads, which a question about all nodes must keep."""
 
     def gpu_label(self, node: Node) -> str:
         """The key of the label that shows the vendor's GPUs on the node; empty without one."""
         return ""
 
     def node_facts(self, node: Node) -> Any:
-        """What `scan` needs to know of the node beside its cards; None where it needs nothing."""
+        """What `scan` needs to know of the node besides its cards; None for nothing."""
         return None
 
     def registration(
@@ -246,7 +243,7 @@ class Vendor:
     ) -> Registration | Unregistered:
         """The node's cards as this version's scheduler has them at `now`, or why it has none.
 
-        Most plugins write cards on the node and shake hands [pkg/scheduler/scheduler.go register loop and
+        Most plugins write cards on the node and answer handshakes [pkg/scheduler/scheduler.go register loop and
         pkg/device/*/device.go GetNodeDevices, CheckHealth].
         """
         read = registered_cards(node, self.names, resources.word)
@@ -258,11 +255,11 @@ class Vendor:
         return Unregistered(why, key, node.metadata.annotation(key) or "", read)
 
     def is_taken_in_for_good(self, node: Node, version: Version, resources: Resources) -> bool:
-        """Whether registered cards count at any time, whatever the handshake says: kubelet offers some."""
+        """Whether the scheduler keeps the registered cards whatever the handshake says, because kubelet offers some."""
         return version >= self.by_kubelet_since and kubelet_offers(node, resources.count) > 0
 
     def is_held_by_turns(self, node: Node, version: Version, now: datetime, resources: Resources) -> bool:
-        """Whether the scheduler adds and drops the node's cards every minute: kubelet offers none."""
+        """Whether the scheduler adds and drops the node's cards every minute, because kubelet offers none."""
         return self._judge_handshake(node, version, now, resources) == "unknown"
 
     def _judge_handshake(self, node: Node, version: Version, now: datetime, resources: Resources) -> Judgement:
@@ -286,15 +283,12 @@ class Vendor:
     """Whether a container gets a part of a card only when it requests one card."""
 
     one_card_per_pod: bool = False
-    """Whether all containers of a pod must get the same card."""
-
     orders: bool = False
-    """Whether the verdict depends on the order of the cards even for a single container."""
+    """Whether the order of the cards decides even for a single container."""
 
     def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
-        """The cards that the container takes on a node, or why it does not fit.
-
-        Called once for each container and node; the cards are in the order of the policy where that can matter.
+        """The cards that the container takes of those `in_play`, or why it does not fit. Called once for each container
+        and node; the cards are in the order of the policy where that can matter.
         """
         return standard_fit.scan(run, in_play, asked, self.card_checks)
 
@@ -303,11 +297,11 @@ class Vendor:
         return False
 
     def least(self, state: CardState, word: str) -> PodRequest:
-        """The least that a pod can request of the card as it is used; `word` is the device's."""
+        """The smallest request that a pod can make of the card as it is used; `word` is the device's."""
         return self.alone(ContainerRequest(word, "", 1, 1, 0, 0))
 
     def alone(self, container: ContainerRequest, **annotations: Any) -> PodRequest:
-        """The request of a pod with only this container, of this vendor; `annotations`: fields of `Constraints`."""
+        """A pod's request with only this container, of this vendor; `annotations` are fields of `Constraints`."""
         own = msgspec.structs.replace(container, vendor=self.names.word)
         return PodRequest("", "", "", (own,), Constraints(**annotations))
 
@@ -332,7 +326,7 @@ class Device(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> Names:
-        """The names of the device's annotations; its resources are called as `resources` says."""
+        """The names of the device's annotations; for its resources see `resources`."""
         return self.vendor.names.of(self.resources.word)
 
     @property
@@ -343,7 +337,7 @@ class Device(msgspec.Struct, frozen=True):
 
 
 def section_of(document: object, key: str) -> Any:
-    """The section under `key` in the device config, None where it is missing; an empty section without a config."""
+    """The section under `key` in the device config; None where it is missing, empty without a config."""
     if document is None:
         return {}
     return msgspec.convert(document, dict[str, Any]).get(key)
@@ -358,12 +352,12 @@ def amount_in(container: Container, resource: str, factor: int = 1, *, absent: i
 
 
 def whole_or(memory_mib: int) -> int:
-    """The percentage for a container with this amount of memory: without memory 100, the whole card."""
+    """The percentage of a card's memory that goes with this amount: 0, or the whole card where no amount is given."""
     return 0 if memory_mib else WHOLE_CARD
 
 
 def limits_of(container: Container) -> Container:
-    """The container with its limits alone, for a vendor that reads no requests."""
+    """The container without its requests, for a vendor of which HAMi reads only limits."""
     if container.resources is None:
         return container
     limits = msgspec.structs.replace(container.resources, requests=None)
@@ -374,10 +368,8 @@ Found = Registration | Unregistered
 
 
 class Rescanned(Vendor):
-    """A vendor without a handshake, whose cards count for as long as the node has the register annotation.
-
-    The scheduler reads its nodes anew in every pass and remembers nothing [HAMi v2.10.0 pkg/scheduler/scheduler.go
-    register loop, pkg/device/*/device.go GetNodeDevices].
+    """A vendor without a handshake: HAMi's scheduler reads the node's cards anew in every pass. Source: HAMi v2.10.0
+    pkg/scheduler/scheduler.go register loop, pkg/device/*/device.go GetNodeDevices.
     """
 
     def find(self, node: Node, resources: Resources) -> Found:
@@ -385,15 +377,12 @@ class Rescanned(Vendor):
         return registered_cards(node, self.names, self.names.word)
 
     def registration(self, node: Node, version: Version, now: datetime, resources: Resources) -> Found:
-        """The node's cards as `find` reads them; neither version nor time matters."""
         return self.find(node, resources)
 
     def is_taken_in_for_good(self, node: Node, version: Version, resources: Resources) -> bool:
-        """True: the cards count for as long as they are registered."""
         return True
 
     def is_held_by_turns(self, node: Node, version: Version, now: datetime, resources: Resources) -> bool:
-        """False: the scheduler does not drop registered cards."""
         return False
 
 
@@ -409,19 +398,17 @@ class Counted(Rescanned):
         return cards_like(self.card, capacity_of(node, resources.count), f"{node.name}-{self.names.card_word}-")
 
     def find(self, node: Node, resources: Resources) -> Found:
-        """The counted cards as a registration, under the resource that counts them."""
         found = tuple(self.cards(node, resources))
         key = getattr(resources, self.counted_by)
         return Registration(self.names, self.names.word, key, "capacity", found) if found else Unregistered("absent")
 
 
 class CountedByCores(Counted):
-    """A vendor whose plugin offers the node's cores, `Names.capacity_unit` of them a card, and memory as amounts."""
+    """A vendor whose plugin offers cores (`Names.capacity_unit` for each card) and memory as amounts of the node."""
 
     counted_by = "cores"
 
     def cards(self, node: Node, resources: Resources) -> list[Card]:
-        """The cards that the node's cores make, each with an equal part of the memory."""
         cores, whole_card = capacity_of(node, resources.cores), self.names.capacity_unit
         if cores <= 0:
             return []

@@ -1,1 +1,1 @@
-"""The way to an API server: credentials, requests, and their answers as narrow models."""
+"""The client of an API server: credentials, requests, and their answers decoded as `bot.kube.models`."""

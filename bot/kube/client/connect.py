@@ -1,17 +1,10 @@
 """Opens a live cluster: finds the credentials and hands them to the official client.
 
 This is the only importer of `kubernetes`, which takes 0.35 s of processor time: import this module only where a live
-cluster is really opened. Parts that nobody here uses are not imported:
-
-`import kubernetes.aio` runs `kubernetes/__init__.py`, which imports the whole synchronous client as well: requests,
-oauthlib, websocket, 260 modules and 9 MB more. `importlib.util.LazyLoader` leaves such a package unexecuted until code
-uses one of its names, so the rest of the client still works for whoever needs it later.
-
-`kubernetes.aio.client.ApiClient` takes pydantic and dateutil. `kubernetes.aio.config` imports it for two functions that
-nobody here calls: a promise of the class does as well, because that package looks its names up late.
-
-Of the 1.3 s of processor time that a cold `why` on 5,000 nodes takes, both together save 0.25 s; without the promise
-0.1 s of the saving are left, without the lazy loader nothing.
+cluster is really opened. `kubernetes.aio` would also import the whole synchronous client (260 modules, 9 MB), and
+pydantic and dateutil for a class that nobody here calls. `importlib.util.LazyLoader` leaves such packages unexecuted
+until code uses one of their names, and a promise stands for the class. Both together save 0.25 s of the 1.3 s of a cold
+`why` on 5,000 nodes.
 """
 
 import asyncio
@@ -80,7 +73,7 @@ PERSON_TIMEOUT_S = 15 * 60
 """Seconds that a login may take where a person at a terminal sees the plugin's prompts, such as a code to enter."""
 _CONTENT_TYPES = {str: "text/plain", dict: "application/json", tuple: "application/json-patch+json"}
 TRICKLE = 4
-"""How many read timeouts an answer may take as a whole, where it comes in small pieces."""
+"""How many read timeouts a whole answer may take, even if its small pieces keep coming."""
 UNUSABLE = (
     config.ConfigException,
     aiohttp.ClientError,
@@ -101,11 +94,9 @@ async def open_cluster(
     connect_timeout_s: float = 5,
     read_timeout_s: float = 30,
 ) -> LiveCluster:
-    """A cluster whose credentials could be read; the first reading shows whether its server can be reached.
-
-    Credentials come from `kubeconfig`, else from KUBECONFIG or ~/.kube/config, else from the service account of the pod
-    that runs the bot. `name` is the context's name unless given. `read_timeout_s` is the longest silence of the server.
-    Raises SourceError.
+    """Opens a cluster for reading; its server is not asked yet. Credentials come from `kubeconfig`, else from
+    KUBECONFIG or ~/.kube/config, else from the service account of the pod that runs the bot. `name` is the context's
+    name unless given. `read_timeout_s` is the longest silence of the server. Raises SourceError.
     """
     link = await _connect(kubeconfig, context, name)
     limits = aiohttp.ClientTimeout(
@@ -128,10 +119,9 @@ async def open_writer(
 
 
 class OfficialLink:
-    """The way to one API server by the official client's credentials, a `ServerLink`; `context` is empty for a service
-    account. Inside the cluster nothing is compressed, which saves the API server a second of work on 5,000 nodes. A
-    kubeconfig's server may be far away, even at a loopback address: its lists, and only they, are large enough to
-    compress.
+    """A `ServerLink` with the official client's credentials; `context` is empty for a service account. Only lists
+    through a kubeconfig, whose server may be far away, are compressed: in the cluster nothing is, which saves the API
+    server a second of work on 5,000 nodes.
     """
 
     def __init__(self, configuration: Configuration, chosen: "ChosenContext", credentials: Prose, cluster: str) -> None:
@@ -227,16 +217,13 @@ async def _connect(kubeconfig: Path | None, context: str, cluster: str) -> Offic
 
 
 def _default_files() -> list[Path]:
-    """What kubectl would read: KUBECONFIG may be a list, and a file of it that does not exist is passed over."""
+    """The files that kubectl would read: KUBECONFIG may be a list, and a missing file of it is passed over."""
     named = config.KUBE_CONFIG_DEFAULT_LOCATION.split(os.pathsep)
     return [path for path in map(Path, filter(None, named)) if path.expanduser().exists()]
 
 
 def known_contexts(kubeconfig: Path | None) -> tuple[tuple[str, ...], str]:
-    """The names of all contexts and the current one, as kubectl would find them; none without a kubeconfig.
-
-    Raises SourceError for a file that is no kubeconfig.
-    """
+    """The names of all contexts, and the current one's, as kubectl finds them. Raises SourceError for a bad file."""
     contents = [read_kubeconfig(file)[0] for file in ([kubeconfig] if kubeconfig else _default_files())]
     names = dict.fromkeys(context.name for content in contents for context in content.contexts or ())
     return tuple(names), next((content.current_context for content in contents if content.current_context), "")

@@ -1,7 +1,6 @@
-"""What kubeconfigs say about one context, and what the exec plugin of its user prints.
+"""Reads what kubeconfigs say about one context, and what the exec plugin of its user prints.
 
-Types are checked only of what this module reads: the official loader takes them for granted. No error repeats text of a
-file or of a plugin's output, because both hold secrets.
+No error repeats text of a file or of a plugin's output, because both hold secrets.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ class NamedContext(msgspec.Struct):
 
 
 class Server(msgspec.Struct, rename="kebab"):
-    """A cluster's addresses in a kubeconfig, whose types the official loader does not check."""
+    """How a kubeconfig says to reach a cluster; the official loader does not check the types of these fields."""
 
     server: str = ""
     proxy_url: str | None = None
@@ -96,10 +95,9 @@ class KubeconfigEntry(NamedTuple):
 
 
 class ChosenContext(NamedTuple):
-    """What the kubeconfigs say about one context; empty for a service account.
-
-    `parts` are all contexts, clusters and users of the files; `user` is the entry of the context's user, and what the
-    exec plugin prints is added to it. `impersonated` are HTTP headers.
+    """What the kubeconfigs say about one context; empty for a service account. `parts` are all contexts, clusters and
+    users of the files. `user` is the entry of the context's user, to which the exec plugin's output is added.
+    `impersonated` are HTTP headers.
     """
 
     context: str = ""
@@ -130,7 +128,7 @@ def read_kubeconfig(file: Path) -> tuple[Kubeconfig, dict[str, Any]]:
 
 
 def choose(files: list[Path], context: str) -> ChosenContext:
-    """The context of that name, else the current one; of several files the first counts. Raises SourceError."""
+    """Chooses the context called `context`, else the current one; the first file with it counts. Raises SourceError."""
     parts: dict[str, dict[str, KubeconfigEntry]] = {"contexts": {}, "clusters": {}, "users": {}}
     typed: dict[tuple[str, str], Any] = {}
     for file in files:
@@ -231,10 +229,7 @@ class Credential(msgspec.Struct, rename="camel"):
 
 
 async def plugged_in(plugin: ExecPlugin, *, shown: bool) -> dict[str, str]:
-    """What the exec plugin adds to a kubeconfig's user. Raises PluginError, which repeats none of the output.
-
-    `shown`: what the plugin writes on stderr goes to the terminal at once, such as a code to log in with.
-    """
+    """Runs the exec plugin and returns what it adds to the user. `shown` passes its stderr on. Raises PluginError."""
     asking = sys.stdin.isatty()
     info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": {"interactive": asking}}
     variables = {variable.name: variable.value for variable in plugin.env or ()}

@@ -1,9 +1,8 @@
 """Leadership by a Lease: one of several replicas does the work, and stops before another can begin.
 
-The official client's election does not stop on an API server's outage (it catches one kind of error only) and never
-releases, so this is our own, by the rules of client-go's tools/leaderelection: no clock is compared with the Lease's
-times, only how long this process has seen the Lease unchanged. Still, leadership only saves work: what is done under it
-must be safe when two processes do it.
+The official client's election does not stop on an API server's outage and never releases, so this is our own, by the
+rules of client-go's tools/leaderelection: no clock is compared with the Lease's times, only how long this process has
+seen the Lease unchanged. Work under a Lease must still be safe when two processes do it.
 """
 
 import asyncio
@@ -29,9 +28,8 @@ class Rhythm(NamedTuple):
 
 
 class Leader:
-    """One candidate for leadership. `identity` is this process's and no other's. `clock` and `sleep`: monotonic
-    seconds. `leading` tells whether the work runs here, `taken` whether another one held the Lease when it was last
-    read.
+    """A candidate for leadership; no other process has its `identity`. `leading` tells whether the work runs here,
+    `taken` whether another one held the Lease when it was last read. `clock` and `sleep` count monotonic seconds.
     """
 
     def __init__(
@@ -62,10 +60,9 @@ class Leader:
         self.leading = False
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Does the work whenever this candidate leads, until it is cancelled; then releases the Lease.
-
-        `work` is cancelled and awaited when leadership is lost, and begun anew when it is won again. An error of `work`
-        ends the run, and so does one that is no SourceError while renewing the Lease.
+        """Does the work whenever this candidate leads, until it is cancelled; then releases the Lease. `work` is
+        cancelled and awaited when leadership is lost, and begun anew when it is won again. An error of `work` ends the
+        run, and so does one that is no SourceError while renewing the Lease.
         """
         try:
             while True:

@@ -1,6 +1,6 @@
-"""A live cluster, read through its API server: every object decoded from the raw answer into the narrow models.
+"""A live cluster, read through its API server: every object is decoded from the raw answer as `bot.kube.models`.
 
-The official client brings the credentials, TLS and the proxy (`bot.kube.client.connect`); it builds no models here,
+The official client brings the credentials, TLS and the proxy (`bot.kube.client.connect`); it builds no objects here,
 because 5,000 of its nodes take 2.5 s and 470 MB, and 5,000 of ours 0.1 s and 90 MB.
 """
 
@@ -57,10 +57,8 @@ _FINE = (200, 201)
 
 
 class ServerLink(Protocol):
-    """An authenticated way to one API server.
-
-    `credentials` says in words where the credentials come from; `namespace` is the default namespace beside them;
-    `cluster` is the name in the settings, empty without one; `context` is the kubeconfig's, empty without one.
+    """An authenticated way to one API server. `credentials` says in words where they come from; `namespace` is the
+    default beside them; `cluster` is the name in the settings, `context` the kubeconfig's, each empty without one.
     """
 
     server: str
@@ -73,13 +71,11 @@ class ServerLink(Protocol):
         """The server's answer, whatever its status, its body unread. Raises ClientError, OSError or SourceError."""
         ...
 
-    async def aclose(self) -> None:
-        """Closes the link's connections."""
-        ...
+    async def aclose(self) -> None: ...
 
 
 class Selection(NamedTuple, Generic[R]):
-    """All objects of a kind, in all namespaces, that match the selectors; fields as in `Which`."""
+    """Which objects of a kind to list or watch; the fields are those of `Which`."""
 
     kind: Kind[R]
     labels: str = ""
@@ -109,10 +105,9 @@ class RefusedAnswer(NamedTuple):
 
 
 class ApiClient:
-    """A client of one API server that renews its credentials. Use as an async context manager, or call `aclose`.
-
-    `clock` is the API server's, learned from every answer. `home` is the namespace of the pod that runs this bot, empty
-    outside the cluster.
+    """A client of one API server that renews its credentials; an async context manager, else call `aclose`. `clock` is
+    the API server's, learned from every answer; `home` is the namespace of the bot's own pod, empty outside the
+    cluster.
     """
 
     def __init__(
@@ -143,10 +138,7 @@ class ApiClient:
             await link.aclose()
 
     async def _renew(self, turned_away: ServerLink) -> None:
-        """Reads the credentials anew, unless a concurrent request has done so since.
-
-        The old link may still be bringing other answers, so it is closed with the next renewal only.
-        """
+        """Reads the credentials anew, once for concurrent requests; the next renewal closes the link replaced here."""
         async with self._reconnecting:
             if self._link is not turned_away:
                 return
@@ -181,9 +173,7 @@ class LiveCluster(ApiClient):
     @property
     def undecodable(self) -> list[str]:
         """What the latest `list` of each selection left out because its JSON has other types: `pods ml/trainer-0: why`.
-
-        For a single caller. Where several share the cluster, each has what `listed` returns: see
-        `bot.kube.watch.cache`.
+        Callers that share the cluster use what `listed` returns instead: see `bot.kube.watch.cache`.
         """
         return sorted({name for bad in self._undecodable.values() for name in bad})
 
@@ -195,7 +185,7 @@ class LiveCluster(ApiClient):
         return self.clock.clocks
 
     def as_of(self, shown: Iterable[str | None]) -> datetime:
-        """Now, or the newest of the times shown where that is older: nodes' clocks may be behind the server's."""
+        """Now, or the newest of the times `shown` if that is earlier: nodes' clocks may be behind the server's."""
         times = [moment for moment in map(parse_time, set(shown)) if moment]  # kubelets report many at once
         return min([self.now(), *([max(times)] if times else [])])
 
@@ -270,10 +260,9 @@ class LiveCluster(ApiClient):
     async def watch(
         self, wanted: Selection[R], version: str, take: Callable[[bytes], None], *, for_s: float, silence_s: float
     ) -> None:
-        """Hands what comes after `version` to `take`, piece by piece as it arrives, until the server ends the watch.
-
-        The server is asked for bookmarks, and to end after `for_s`. Raises StaleListError when it no longer has that
-        version, SourceError when the stream breaks or nothing comes for `silence_s`, and what `take` raises.
+        """Hands what comes after `version` to `take`, piece by piece, until the server ends the watch, which it is
+        asked to do after `for_s`. Raises StaleListError when the server no longer has that version, SourceError when
+        the stream breaks or nothing comes for `silence_s`, and what `take` raises.
         """
         query = {
             "watch": "1",
@@ -305,10 +294,8 @@ class LiveCluster(ApiClient):
         use: Callable[[aiohttp.ClientResponse], Awaitable[T]],
         limits: aiohttp.ClientTimeout | None = None,
     ) -> T:
-        """What `use` makes of the answer.
-
-        A read may be repeated: once with credentials read anew, once after a broken exchange, and twice where the
-        server asks to wait.
+        """What `use` makes of the answer. A read may be repeated: once with credentials read anew, once after a broken
+        exchange or a server's error, and twice where the server asks to wait.
         """
         limits = limits or self._limits
         renewals, repetitions, waits = 1, 1, MOST_WAITS

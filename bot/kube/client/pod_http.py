@@ -1,8 +1,4 @@
-"""One GET of a port of a pod: through the API server's proxy, or straight to the pod's address.
-
-The answer is the pod's own, whatever its status: another process than ours, so bounded in size and time, and redirects
-are never followed.
-"""
+"""GETs a port of a pod, through the API server's proxy or at the pod's IP; bounds size and time, never redirects."""
 
 import asyncio
 import errno
@@ -23,14 +19,13 @@ CONNECT_S = 5.0
 
 
 class DirectPodPorts:
-    """Pods' ports (`PodPorts`) straight at each pod's present address, for a bot in the cluster; see `straight`."""
+    """Pods' ports (`PodPorts`) read at each pod's present IP, for a bot in the cluster; see `straight`."""
 
     def __init__(self, cluster: Cluster, *, trust_any: bool) -> None:
         self._cluster = cluster
         self._trust_any = trust_any
 
     async def pod_get(self, wanted: PodGet) -> PodAnswer:
-        """The answer of a pod's port at the pod's present IP, see `PodPorts`. Raises SourceError."""
         pod = await self._cluster.raw(PODS, wanted.pod, wanted.namespace)
         address = str(pod.get("status", {}).get("podIP") or "")
         if not address:
@@ -42,10 +37,8 @@ class DirectPodPorts:
 
 
 async def straight(address: str, wanted: PodGet, *, trust_any: bool) -> PodAnswer:
-    """The answer of a port at a pod's IP. Raises SourceError.
-
-    With `trust_any` the certificate is not checked: HAMi uses a self-signed one (charts/hami, certgen). A settings key
-    of its own allows that, for profiles and nothing else.
+    """The answer of a port at a pod's IP. With `trust_any` the certificate is not checked: HAMi uses a self-signed one
+    (charts/hami, certgen). Raises SourceError.
     """
     import httpx  # noqa: PLC0415  # a tenth of a second, which no other question needs
 

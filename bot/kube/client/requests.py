@@ -19,7 +19,6 @@ _FORBIDDEN = re.compile(
 
 class ApiRequest(msgspec.Struct, frozen=True):
     """One request: `verb` and `resource` as RBAC names them (`list` `deployments.apps`), the rest as it is sent.
-
     `content` is the body of a write: the operations of a JSON patch, an object, or text.
     """
 
@@ -63,7 +62,7 @@ def is_status(body: bytes) -> bool:
 
 
 def refused(request: ApiRequest, status: int, body: bytes, credentials: Prose) -> SourceError:
-    """The error for an answer other than 200; `credentials` says where the credentials came from."""
+    """The error for an answer that is no success; `credentials` says where the credentials came from."""
     message = _message(body)
     text = f"{request}: HTTP {status}: {message}" if message else f"{request}: HTTP {status}"
     match status:
@@ -132,9 +131,8 @@ def is_cut(error: Exception) -> bool:
 def broken(
     request: ApiRequest, error: Exception, server: str, credentials: Prose, limits: aiohttp.ClientTimeout
 ) -> SourceError:
-    """The error for an exchange without a whole answer; `error` is an aiohttp ClientError or an OSError.
-
-    Raise it `from None`: aiohttp's errors quote a proxy's address with its password.
+    """The error for an exchange without a whole answer; `error` is an aiohttp ClientError or an OSError. Raise it `from
+    None`: aiohttp's errors quote a proxy's address with its password.
     """
     what, hint = _broken(error, credentials, limits)
     return Unusable(Text("error-kube.from-place", request=str(request), server=server, what=what), hint=hint)
@@ -193,10 +191,7 @@ _PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 class Right(NamedTuple):
-    """The right to do `verb` with a resource such as `deployments.apps` or `pods/log`.
-
-    An empty `namespace` means all; `name` limits the right to one object.
-    """
+    """The right to `verb` a resource such as `pods/log`; empty, `namespace` means all and `name` every object."""
 
     verb: str
     resource: str

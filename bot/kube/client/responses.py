@@ -1,14 +1,11 @@
-"""An API server's answers as our narrow models: unpacked, decoded as one object or page by page, and their Date.
+"""An API server's answers: unpacked, decoded as `bot.kube.models`, one object or page by page, and their Date.
 
-Bodies come packed, and zlib-ng unpacks them whole: 58 MB of nodes, the pages of 5,000, take it 0.04 s. Python's own
-zlib takes 0.08 s to 0.19 s, by machine: a third of the budget of a sweep over all nodes. aiohttp's way, piece by piece,
-takes twice as long, so its session is told to leave bodies packed. Only lists are requested with gzip: any other packed
-answer is refused, not misread.
-
-The Date is of the one clock that all replicas and shells share. Between two answers it goes on by this machine's
-monotonic clock, which nobody sets.
+Only lists are requested with gzip, and zlib-ng unpacks them whole: 58 MB of nodes, the pages of 5,000, take it 0.04 s,
+Python's own zlib 0.08 s to 0.19 s, and aiohttp, piece by piece, twice as long. So aiohttp's session is told to leave
+bodies packed; any other packed answer is refused, not misread.
 """
 
+import asyncio
 import gc
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
@@ -98,7 +95,7 @@ def page_of(request: ApiRequest, body: bytes, kind: Kind[R], bad: dict[str, str]
 
 @contextmanager
 def _collector_paused() -> Generator[None]:
-    """For making many objects that all stay: 50,000 pods decode in 0.6 s, or in 1.3 s with searches for garbage."""
+    """Pauses garbage collection while many objects that stay are made: 50,000 pods decode in 0.6 s, else in 1.3 s."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -119,14 +116,11 @@ def _label(raw: msgspec.Raw) -> str:
 _zlib: Any = zlib_ng  # its stubs take the class of its errors for an error
 _GZIP = 16 + zlib_ng.MAX_WBITS
 MOST_BYTES = 128 * 2**20
-"""The largest unpacked body: a page of 500 objects, each with as many annotations as Kubernetes takes (256 KiB). A
-packed body may be a thousandth of its content, so its own size limits nothing."""
+"""The largest unpacked body: a page of 500 objects, each with the most annotations Kubernetes takes (256 KiB)."""
 
 
 async def whole_body(answer: aiohttp.ClientResponse) -> bytes:
-    """The answer's body, unpacked. Raises aiohttp.ClientError or OSError for one that breaks off, ClientPayloadError
-    for a damaged one and for a packed one of more than MOST_BYTES.
-    """
+    """The unpacked body. Raises aiohttp.ClientError or OSError if it breaks off, is damaged or exceeds MOST_BYTES."""
     body = await answer.read()
     if not _is_packed(answer):
         return body
@@ -136,7 +130,7 @@ async def whole_body(answer: aiohttp.ClientResponse) -> bytes:
         raise aiohttp.ClientPayloadError(f"unpacked it is larger than {MOST_BYTES >> 20} MiB, or it is cut short")
     gzip = _zlib.decompressobj(_GZIP)
     try:
-        found = gzip.decompress(body, size + 1)
+        found = await asyncio.to_thread(gzip.decompress, body, size + 1)
     except _zlib.error as error:
         raise aiohttp.ClientPayloadError(str(error)) from error
     if gzip.unused_data:  # RFC 1952 allows it, no API server sends it
@@ -147,14 +141,14 @@ async def whole_body(answer: aiohttp.ClientResponse) -> bytes:
 
 
 def as_it_comes(answer: aiohttp.ClientResponse, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The pieces of a body that was not requested packed. Raises ClientPayloadError where it is packed."""
+    """The pieces of a body, unchanged. Raises ClientPayloadError for a gzipped body, which was not asked for."""
     if _is_packed(answer):
         raise aiohttp.ClientPayloadError("it is packed, and was not asked for so")
     return pieces
 
 
 def beginning(answer: aiohttp.ClientResponse, body: bytes, limit: int) -> bytes:
-    """At most `limit` bytes of a refusal's body, unpacked, of which a part was read; empty where it cannot be."""
+    """The first `limit` bytes, unpacked, of a refusal's partly read body; empty where it cannot be unpacked."""
     if not _is_packed(answer):
         return body[:limit]
     try:
@@ -168,8 +162,7 @@ def _is_packed(answer: aiohttp.ClientResponse) -> bool:
 
 
 class ServerClock:
-    """The API server's clock as seen over one connection to a cluster.
-
+    """The API server's clock, which all replicas share: its last Date, carried on by this machine's monotonic clock.
     `steady` is monotonic, `here` is this machine's time since 1970, both in seconds.
     """
 

@@ -1,7 +1,6 @@
 """All that the bot ever writes to a cluster: a patch of a Deployment, a running kube-scheduler's -v, its own Lease.
 
-A write is never repeated by itself. A write without an answer is reported as perhaps done, and the caller reads the
-object before deciding anew.
+A write that may have been done is never repeated: it is reported so, and the caller reads the object again.
 """
 
 from typing import Any
@@ -29,14 +28,11 @@ class Conflict(SourceError):  # noqa: N818  # the API's own word
 
 
 class OutcomeUnknown(SourceError):  # noqa: N818  # what the person is told
-    """The write may have been done: the connection broke after it was sent. Read the object again."""
+    """The write may have been done: its connection broke, or the server failed. Read the object again."""
 
 
 class Writer(ApiClient):
-    """Writes to one cluster.
-
-    Every method raises SourceError: `Conflict` and `OutcomeUnknown` as they say, NotFound for an object that is gone.
-    """
+    """Writes to one cluster. Methods raise SourceError: `Conflict`, `OutcomeUnknown`, NotFound for what is gone."""
 
     async def ask_time(self) -> None:
         """Reads the API server's version, which everybody may, so that `clock` has the present time."""
@@ -84,7 +80,6 @@ class Writer(ApiClient):
         return await self._object(request)
 
     async def lease(self, namespace: str, name: str) -> dict[str, Any]:
-        """The Lease's JSON."""
         return await self._object(ApiRequest("get", _LEASE, _path(LEASES, namespace, name), namespace))
 
     async def create_lease(self, namespace: str, lease: dict[str, Any]) -> dict[str, Any]:
@@ -98,10 +93,8 @@ class Writer(ApiClient):
         return await self._object(ApiRequest("update", _LEASE, path, namespace, method="PUT", content=lease))
 
     async def takes_verbosity(self, namespace: str, pod: str) -> bool:
-        """Whether the pod's running kube-scheduler accepts a new -v from this bot; the request sets nothing.
-
-        kube-scheduler answers a GET of the flag with 406 (k8s.io/apiserver, routes/flags.go) where it has let the
-        request through; its own authorization refuses before that, as does the API server without `get` on pods/proxy.
+        """Whether the pod's running kube-scheduler accepts a new -v from this bot; the request sets nothing. Once its
+        authorization has let the GET of the flag through, it answers 406 (k8s.io/apiserver, routes/flags.go).
         """
         status, _ = await self._exchange(_flag_of(namespace, pod))
         return status == _NOT_ACCEPTABLE
@@ -114,7 +107,7 @@ class Writer(ApiClient):
         return decoded(request, await self._send(request), dict[str, Any])
 
     async def _send(self, request: ApiRequest) -> bytes:
-        """The body of a good answer. One that is turned away for its credentials, undone, is sent once more."""
+        """The body of a good answer; a request refused for its credentials, and so not done, is sent once more."""
         link = self._link
         status, body = await self._exchange(request)
         if status == 401:
@@ -144,10 +137,7 @@ class Writer(ApiClient):
 
 
 def _failed_test(body: bytes) -> bool:
-    """A JSON patch that could not be applied is told without details, an object that is invalid with its causes.
-
-    As a real API server (1.34) answered both.
-    """
+    """Whether a 422 means a failed JSON patch: it has no details, those of an invalid object do (seen on 1.34)."""
     try:
         return not msgspec.json.decode(body, type=ApiStatus).details
     except UNREADABLE:

@@ -44,10 +44,8 @@ T = TypeVar("T", bound=Resource)
 
 
 class Kind(msgspec.Struct, Generic[T], frozen=True):
-    """A kind of object: its place in the API, and the narrow type that it is decoded into.
-
-    `older`: versions for API servers without `version`, the newest first; the type reads them as well. `one`: the API's
-    `kind` of one object, where it differs from the type's name.
+    """A kind of object: its place in the API, and the narrow type that it is decoded into. `older`: versions for API
+    servers without `version`, newest first. `one`: the API's `kind` of one object, where it is not the type's name.
     """
 
     plural: str

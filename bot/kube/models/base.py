@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Model(msgspec.Struct, rename="camel", frozen=True, gc=False, omit_defaults=True):
-    """A narrow, immutable view of an API object; unknown fields are ignored."""
+    """An immutable API object with the fields that the bot reads; all other fields are ignored."""
 
 
 keep = msgspec.structs.force_setattr
@@ -17,12 +17,11 @@ keep = msgspec.structs.force_setattr
 
 MOST_SHARED = 30_000
 LONGEST_SHARED = 100
-"""Characters of the longest text that is shared: longer ones, as registrations, are rarely the same twice."""
+"""Characters of the longest text that is shared: longer ones, such as HAMi's registrations, are rarely equal."""
 _LONG = ("kubectl.kubernetes.io/last-applied-configuration", "nfd.node.kubernetes.io/", "csi.volume.kubernetes.io/")
 """The beginnings of keys of annotations that have kilobytes and that no rule reads."""
 _shared: dict[Any, Any] = {}
-"""Decoded parts that other objects share: of 5,000 nodes nearly all labels and conditions equal another node's. Parts
-are shared while decoding, so that the memory saved is free for the next object."""
+"""Decoded parts that objects share, to save memory: nearly all labels and conditions of a node equal another's."""
 
 
 def shared(part: T, key: Any = None) -> T:
@@ -73,11 +72,9 @@ class ObjectMeta(Model, frozen=True):
         keep(self, "creation_timestamp", shared(self.creation_timestamp))
 
     def label(self, key: str) -> str | None:
-        """The label's value, None when absent."""
         return self.labels.get(key) if self.labels else None
 
     def annotation(self, key: str) -> str | None:
-        """The annotation's value, None when absent."""
         return self.annotations.get(key) if self.annotations else None
 
 
@@ -85,7 +82,7 @@ Quantity = str | int | float
 
 
 class Resource(Model, frozen=True):
-    """An API object: its metadata. Each kind adds what it has beside."""
+    """An API object with its metadata; each kind adds its other fields."""
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -180,10 +177,8 @@ R = TypeVar("R", bound=Resource)
 
 
 def of_each(kept: Kept | None, work_out: Callable[[R], T], items: Iterable[R]) -> list[T]:
-    """What `work_out` makes of each object, in the objects' order.
-
-    With `kept` it is called only for objects that were not given the last time; results for other objects are
-    forgotten. It has to be a function of the object and of nothing else.
+    """What `work_out` makes of each object, in the objects' order. With `kept` it is called only for objects that were
+    not given the last time; it has to be a function of the object and of nothing else.
     """
     if kept is None:
         return [work_out(item) for item in items]

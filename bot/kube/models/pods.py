@@ -98,10 +98,7 @@ class SchedulingGate(Model, frozen=True):
 
 
 class PodResourceClaim(Model, frozen=True):
-    """A pod's claim for devices, which kube-scheduler and a DRA driver give, not HAMi's scheduler.
-
-    It names a ResourceClaim, or a template for one of this pod's own.
-    """
+    """A pod's claim for devices of a DRA driver: it names a ResourceClaim, or a template for one of the pod's own."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -196,12 +193,12 @@ class Pod(Resource, frozen=True):
 
     @property
     def refusal(self) -> str:
-        """Why its scheduler found no node for it; empty where it did, or has not tried."""
+        """Why the pod's scheduler found no node for the pod; empty where it found one, or has not tried."""
         told = self.condition("PodScheduled")
         return told.message if told is not None and told.status == "False" else ""
 
     def running_since(self, name: str) -> datetime | None:
-        """Since when that container runs, None when it does not."""
+        """When the running container `name` started; None when it does not run."""
         status = self.container(name)
         return parse_time(status.state.running.started_at) if status and status.state.running else None
 
@@ -251,7 +248,7 @@ class HolderStatus(Model, frozen=True):
 
 
 class Holder(Resource, frozen=True):
-    """A pod as the ledger of GPUs reads it, with few fields to save memory: a large cluster has thousands."""
+    """A pod with the few fields that adding up GPUs' shares needs, to save memory: a large cluster has thousands."""
 
     spec: HolderSpec = HolderSpec()
     status: HolderStatus = HolderStatus()

@@ -1,9 +1,9 @@
-"""The files of a recording, whether it is a folder or an archive. Names are relative, with `/` between the parts.
+"""The files of a recording, a folder or an archive. Names are relative, with `/` between the parts.
 
-A recording is untrusted, and so is every name that is built from its content: this module reads nothing outside the
-recording. A `.tar.gz` is read in one pass, every size checked before it is read; all but long logs is kept in memory.
-Only the headers are parsed by `tarfile`. Its own loop over the members follows links and sparse maps, reads extension
-headers of any length, and in Python 3.11 can be made to run for ever (CVE-2024-6232, CVE-2025-8194).
+A recording is untrusted, and so is every name built from its content: nothing outside the recording is read. A
+`.tar.gz` is read in one pass, every size checked before. `tarfile` parses only the headers: its own loop over the
+members follows links and sparse maps, reads extension headers of any length, and in Python 3.11 can be made to run for
+ever (CVE-2024-6232, CVE-2025-8194).
 """
 
 import gzip
@@ -53,7 +53,7 @@ class NotRecordedError(SourceError):
 
 
 def open_files(path: Path) -> "RecordingFiles":
-    """The files of the recording at `path`: a folder or a `.tar.gz`, or its one sub-folder. Raises SourceError."""
+    """The files of the recording at `path`: a folder, a `.tar.gz`, or its only sub-folder. Raises SourceError."""
     try:
         if not path.exists():
             raise SourceError(
@@ -80,10 +80,7 @@ def log_name(namespace: str, pod: str, container: str, *, previous: bool = False
 
 
 class ArchiveFiles:
-    """The files of a `.tar.gz`, held in memory but for long logs, which are unpacked again at each reading.
-
-    Every method raises SourceError when a file is not there or cannot be read.
-    """
+    """A `.tar.gz`'s files, in memory but for long logs. Methods raise SourceError for a file absent or unreadable."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -175,9 +172,8 @@ RecordingFiles = ArchiveFiles | FolderFiles
 
 
 def give_tail(stream: io.BufferedIOBase, size: int, limit: int, take: Take) -> bool:
-    """Gives `take` at most the last `limit` of a log's `size` bytes, from the first whole line on.
-
-    `stream` stands at the log's beginning. Returns whether anything was left out.
+    """Gives `take` at most the last `limit` of a log's `size` bytes, from the first whole line on. `stream` stands at
+    the log's beginning. Returns whether anything was left out.
     """
     is_cut = size > limit
     if is_cut:
@@ -231,10 +227,9 @@ class _UnsafeError(Exception):
 
 
 def read_archive(path: Path) -> dict[str, bytes | Span]:
-    """The regular files of the archive by name (relative, `/` between the parts); nothing is written to disk.
-
-    A log with more than `LONG_LOG` bytes comes as a `Span`. Raises SourceError when the file is no gzipped tar, is cut
-    off, holds anything but files and folders, leads outside itself, or exceeds the limits of this module.
+    """The regular files of the archive by name; nothing is written to disk. A log with more than `LONG_LOG` bytes comes
+    as a `Span`. Raises SourceError when the file is no gzipped tar, is cut off, holds anything but files and folders,
+    leads outside itself, or exceeds the limits of this module.
     """
     try:
         with gzip.open(path) as stream:

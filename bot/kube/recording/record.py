@@ -1,8 +1,4 @@
-"""Writes a recording (`hami-bot.recording/v1`): what can be read of a cluster, redacted, the same bytes each time.
-
-Before a restart of HAMi's scheduler, `capture` records what ends with its pods: logs, metrics, the lease. It reads HAMi
-alone, so that a large cluster costs little: HAMi's namespace, the nodes' annotations, HAMi's events.
-"""
+"""Writes a recording (`hami-bot.recording/v1`): what can be read of a cluster, redacted, the same bytes each time."""
 
 import asyncio
 import gzip
@@ -75,13 +71,12 @@ async def record(
     ports: PodPorts | None = None,
     objects_of: ObjectsOf | None = None,
 ) -> RecordSummary:
-    """Writes a recording of the cluster to `out`: a `.tar.gz` where the name ends so, else a folder.
-
-    `pod` (namespace and name) limits the scheduler's logs to the lines that name it or bear on every pod; objects are
-    always complete, since what a node has left depends on every pod. An existing archive is replaced, a folder must be
-    new or empty (UsageError). `annotations`: beginnings of annotation keys to keep beside HAMi's and Kubernetes' own.
-    `ports`: access to the scheduler's metrics, None to leave them out. `objects_of` reads the objects of a kind; it may
-    give fewer than all. Raises SourceError when nothing could be read at all.
+    """Writes a recording of the cluster to `out`: a `.tar.gz` where the name ends so, which is replaced, else a folder,
+    which must be new or empty. `pod` (namespace and name) limits the scheduler's logs to the lines that name it or bear
+    on every pod; objects are always complete, since what a node has left depends on every pod. `annotations`:
+    beginnings of annotation keys to keep beside HAMi's and Kubernetes' own. `ports`: access to the scheduler's metrics,
+    None to leave them out. `objects_of` reads the objects of a kind, perhaps fewer than all. Raises SourceError when
+    nothing could be read at all, UsageError when `out` cannot be written.
     """
     out, objects_of = _checked(out), objects_of or partial(_all_of, cluster)
     async with asyncio.TaskGroup() as reading:
@@ -125,9 +120,7 @@ async def record(
 
 
 async def _all_of(cluster: Cluster, kind: Kind[Resource]) -> list[Resource]:
-    """All objects of the kind; where HAMi's scheduler runs alone, what applications keep private, and what the chart's
-    role lets the bot read nowhere else.
-    """
+    """Lists a kind: private kinds, and those the chart's role grants only there, in the scheduler's namespaces."""
     if kind.plural not in _PRIVATE:
         try:
             return await list_served(cluster, kind)
@@ -207,10 +200,10 @@ _REASONS = ("FilteringFailed", "BindingFailed")
 async def capture(
     cluster: LiveCluster, namespace: str, pods: Sequence[Pod], out: Path, *, annotations: tuple[str, ...]
 ) -> RecordSummary:
-    """Records to `out` what ends with the scheduler's `pods` in HAMi's `namespace`; `annotations` as for `record`.
-
-    Metrics that may not be fetched are a gap. Raises SourceError when no log of the pods could be read, UsageError when
-    `out` cannot be written.
+    """Records to `out` what a restart of HAMi's scheduler ends with its `pods`: logs, metrics, the lease. To spare a
+    large cluster it reads HAMi alone: HAMi's `namespace`, the nodes, the webhooks, HAMi's events. `annotations` as for
+    `record`. Metrics that may not be fetched are a gap. Raises SourceError when no log of the pods could be read,
+    UsageError when `out` cannot be written.
     """
 
     async def objects_of(kind: Kind[Resource]) -> list[Resource]:

@@ -41,11 +41,10 @@ _PERIOD_S = 3600
 async def logs_of_hami(
     cluster: Cluster, pods: Sequence[Pod], pod: str, node: str
 ) -> tuple[dict[str, bytes], list[Gap]]:
-    """The redacted logs of HAMi's scheduler and device plugin by file name, with a restarted container's run before.
-
-    The scheduler's are of the last hour: with a `pod` only the lines that name it and, of the extender, those that bear
-    on every pod. The device plugin's are the newest lines of at most `MOST_PLUGIN_PODS` pods: first the one on `node`,
-    then those that are not ready or were restarted. Gaps for what could not be read.
+    """The redacted logs of HAMi's scheduler and device plugin by file name, with a restarted container's run before;
+    and the gaps. The scheduler's are of the last hour: with a `pod` only the lines that name it and, of the extender,
+    those that bear on every pod. The device plugin's are the newest lines of at most `MOST_PLUGIN_PODS` pods: first the
+    one on `node`, then those that are not ready or were restarted.
     """
 
     def order(pod: Pod) -> tuple[bool, bool]:
@@ -80,10 +79,7 @@ async def logs_of_hami(
 
 
 async def metrics_of_hami(ports: PodPorts, pods: Iterable[Pod]) -> tuple[dict[str, bytes], list[Gap]]:
-    """The metrics of the scheduler pods and of each node's vGPUmonitor, by file name; and the gaps.
-
-    At most `MOST_MONITORS` monitors are asked. Failures of monitors make one gap together.
-    """
+    """The metrics, by file name, of the scheduler pods and of at most `MOST_MONITORS` vGPUmonitors; and the gaps."""
     of_hami = list(pods)
     monitors = list(filter(is_plugin, of_hami))
     places: list[tuple[Pod, int]] = []

@@ -60,10 +60,7 @@ _HINTS = ("hami_vnpu_core", "neuron_cores_per_device")
 
 
 class RecordedCluster:
-    """A `Cluster` that reads a recording: a folder when asked, an archive from memory.
-
-    `undecodable` names the objects of the lists read so far that could not be read; `notes` what had to be assumed.
-    """
+    """A recording as a `Cluster`. `undecodable`: bad objects of the lists read so far; `notes`: what was assumed."""
 
     cache_age_s = None
     context = namespace = ""
@@ -88,10 +85,7 @@ class RecordedCluster:
 
     @classmethod
     def open(cls, path: Path, *, name: str = "") -> "RecordedCluster":
-        """The recording at `path` as a cluster; `name` is from the settings, empty for the recording's own.
-
-        Raises SourceError, which says what is wrong: missing, cut off, unsafe, no recording.
-        """
+        """Opens the recording at `path`; an empty `name` means the recording's own. Raises SourceError."""
         return cls(path, open_files(path), name=name)
 
     @property
@@ -107,7 +101,6 @@ class RecordedCluster:
         return self._taken_at
 
     def as_of(self, shown: Iterable[str | None]) -> datetime:
-        """The recording's `taken_at`, whatever the objects show."""
         del shown
         return self._taken_at
 

@@ -122,9 +122,8 @@ _RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Match[s
 
 
 def masked(text: str, longest: int | None = None) -> str:
-    """The text with everything masked that looks like a credential; the text around it is kept.
-
-    With `longest` the result is cut to so many characters, and only twice as many of the text are searched.
+    """The text with everything masked that looks like a credential. With `longest` the result is cut to so many
+    characters, and only twice as many of the text are searched.
     """
     if longest is not None:
         start = text[: 2 * longest]
@@ -147,10 +146,7 @@ def masked_log(lines: Iterable[str]) -> str:
 
 
 def redacted(item: Resource, annotations: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The object as JSON builtins under the API's names, fit to leave the cluster.
-
-    `annotations`: beginnings of further annotation keys to keep.
-    """
+    """The object as JSON builtins under the API's names, redacted; `annotations`: beginnings of more keys to keep."""
     value = _redacted(msgspec.to_builtins(item), (*_KEPT_ANNOTATIONS, *annotations), of_hami=False)
     if isinstance(item, ConfigMap) and item.data is not None:
         kept = _CONFIG_KEYS if item.metadata.label(COMPONENT_LABEL) in HAMI_COMPONENTS else frozenset({DEVICE_CONFIG})
@@ -195,17 +191,14 @@ def _redacted(value: Any, annotations: tuple[str, ...], *, of_hami: bool) -> Any
 
 
 def _ended(terminated: dict[str, Any], *, of_hami: bool) -> dict[str, Any]:
-    """The last words of a user's program are its own output: no pattern tells what is secret in them.
-
-    Where it was never started they are the container runtime's.
-    """
+    """Drops a user program's last words, which may hold any secret; without a start they are the runtime's own."""
     if of_hami or terminated.get("reason") in NEVER_STARTED:
         return terminated | ({"message": masked(terminated["message"])} if "message" in terminated else {})
     return {name: value for name, value in terminated.items() if name != "message"}
 
 
 def masked_record(text: str) -> str:
-    """The text of a change's record, masked: its command lines may have secrets as words beside their flags."""
+    """The record of a temporary change, masked: its command lines may have secrets as words beside their flags."""
     try:
         record = msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):

@@ -29,10 +29,7 @@ _UNPLACED = ("status.phase=Pending", "spec.nodeName=")
 
 
 class WatchCache:
-    """The followed lists of one cluster, and shared readings of lists that are not followed.
-
-    Use as an async context manager, which does not close the live cluster.
-    """
+    """The followed lists of one cluster, and shared readings of others. Closing it leaves the live cluster open."""
 
     def __init__(self, live: LiveCluster, pace: FollowPace = _AS_USUAL) -> None:
         self.live = live
@@ -53,10 +50,7 @@ class WatchCache:
         await asyncio.gather(*reading, return_exceptions=True)
 
     async def listed(self, wanted: Selection[R], namespace: str) -> Listed[R]:
-        """Reads a list as a live cluster does, once for all who ask before the reading begins. Raises SourceError.
-
-        A caller that comes during a reading waits for the next one: its answer was read after it asked.
-        """
+        """Reads a list once for all who ask before it begins; later ones wait for the next. Raises SourceError."""
         key = wanted, namespace
         reading = self._next.get(key)
         if reading is None:
@@ -93,10 +87,7 @@ def _is_worth_it(wanted: Selection[Any]) -> bool:
 
 
 class CachedCluster:
-    """A `Cluster` for one question, which reads followed lists from memory.
-
-    `cache_age_s` is the greatest age, in whole seconds, of what came from memory; None when nothing did.
-    """
+    """A `Cluster` for one question, which reads followed lists from memory, the oldest of them `cache_age_s` old."""
 
     hami_version_hint = ""
 
@@ -123,9 +114,7 @@ class CachedCluster:
         return sorted({name for some in self._left_out.values() for name in some})
 
     def as_of(self, shown: Iterable[str | None]) -> datetime:
-        """The moment to judge ages by: a live cluster's, but at least `cache_age_s` ago. What came from memory is not
-        known to have been true any later.
-        """
+        """The moment to judge ages by, at least `cache_age_s` ago: memory is not known to have been true later."""
         moment = self._live.as_of(shown)
         return min(moment, self.now() - timedelta(seconds=self.cache_age_s)) if self.cache_age_s else moment
 

@@ -24,12 +24,10 @@ log = logging.getLogger(__name__)
 
 
 class FollowPace(NamedTuple):
-    """The timing of a follower, in seconds.
-
-    `silence_s`: a watch that is silent for so long is cut, and its list is too old to answer with. Where nothing
-    changes an API server sends a bookmark every 60 s. `watch_s`: how long a watch may last; servers end them after 30
-    to 60 minutes by themselves. `retry_s` doubles with every failure in a row up to `longest_retry_s`. `forbidden_s`:
-    until a refused watch is tried again.
+    """A follower's timing, in seconds. `silence_s`: a watch that is silent for so long is cut, and its list is too old
+    to answer with; an API server sends a bookmark every 60 s. `watch_s`: how long a watch may last; servers end them
+    after 30 to 60 minutes by themselves. `retry_s` doubles with every failure in a row up to `longest_retry_s`.
+    `forbidden_s`: until a refused watch is tried again.
     """
 
     silence_s: float = 75
@@ -40,9 +38,8 @@ class FollowPace(NamedTuple):
 
 
 async def wait_for_shared(reading: asyncio.Task[T], name: str) -> T:
-    """The result of a reading that several callers wait for; it goes on when one of them is cancelled.
-
-    Raises the reading's error, and SourceError where the reading itself was cancelled because the bot closes.
+    """The result of a reading that several callers wait for; it goes on when one of them is cancelled. Raises the
+    reading's error, and SourceError where the reading itself was cancelled because the bot closes.
     """
     try:
         return await asyncio.shield(reading)
@@ -56,10 +53,7 @@ async def wait_for_shared(reading: asyncio.Task[T], name: str) -> T:
 
 
 def take_over(item: Resource, before: Resource | None) -> None:
-    """Gives a newly decoded object the unchanged labels and annotations of its older version, `before`.
-
-    Caches that remember what long texts say then find the same text again.
-    """
+    """Puts the equal label and annotation texts of `before`, its older version, into `item`: caches hold those."""
     if before is None:
         return
     metadata, known = item.metadata, before.metadata
@@ -103,9 +97,8 @@ class Follower(Generic[R]):
         return age if age <= self._pace.silence_s else None
 
     async def read(self) -> float | None:
-        """Reads the list into the mirror, once for all who wait; a watch follows it from there on.
-
-        The mirror's age in seconds for a caller that came during the reading, None for its first. Raises SourceError.
+        """Reads the list into the mirror, once for all who wait; a watch follows it from there on. Returns the mirror's
+        age in seconds for a caller that came during the reading, None for its first. Raises SourceError.
         """
         joins = self._listing is not None
         asked_at = await self._list()
@@ -140,7 +133,7 @@ class Follower(Generic[R]):
                 await asyncio.sleep(longest * random.uniform(0.5, 1))  # noqa: S311  # no secret
 
     async def _list(self) -> float:
-        """Has the list read anew, or waits for what is read already: when that was asked for."""
+        """Has the list read anew, or waits for the present reading; returns when that was asked for."""
         if self._listing is None:
             self._listing = asyncio.create_task(self._list_once())
             self._listing.add_done_callback(self._listed)
@@ -152,7 +145,7 @@ class Follower(Generic[R]):
             listing.exception()  # told to those who wait; there may be none any more
 
     async def _list_once(self) -> float:
-        """What was there before stays until all of it has come. Without a watch it is of use to those who wait only."""
+        """Keeps the old list until the new one has come whole; without a watch only those who wait may use it."""
         asked_at = _now()
         found = await self._live.listed(self.wanted)
         try:

@@ -25,11 +25,9 @@ class WatchEvent(NamedTuple, Generic[R]):
 
 
 class Mirror(Generic[R]):
-    """The objects of one list, by `namespace/name`, kept equal to the API's.
-
-    A change that comes twice, or too late for its object, has no effect: versions of one object only grow. `version` is
-    the newest that was reported, from which the next watch goes on, because an API server reports changes in order;
-    `settled` is that of the last list or bookmark.
+    """The objects of one list, by `namespace/name`, kept equal to the API's. A change that comes twice, or too late for
+    its object, has no effect: versions of one object only grow. `version` is the newest that was reported, from which
+    the next watch goes on; `settled` is that of the last list or bookmark.
     """
 
     def __init__(self) -> None:
@@ -52,7 +50,6 @@ class Mirror(Generic[R]):
         return list(self._items.values())
 
     def get(self, key: str) -> R | None:
-        """The object with that key, None when the list has none."""
         return self._items.get(key)
 
     def replace(self, items: Iterable[R], bad: Mapping[str, str], version: int) -> None:
@@ -89,10 +86,7 @@ class Mirror(Generic[R]):
             del self._removed[next(iter(self._removed))]
 
     def bookmark(self, version: int) -> None:
-        """Notes that everything up to `version` was reported. Raises StaleListError where more was before.
-
-        Such a server was restored from a backup: the list has to be read anew.
-        """
+        """Notes that all up to `version` was reported. Raises StaleListError if it fell: the server was restored."""
         if version < self.version:
             raise StaleListError(Text("error-kube.server-went-back", now=version, was=self.version))
         self.version = self.settled = version
@@ -111,7 +105,7 @@ def key_of(item: Resource) -> str:
 
 
 def version_of(text: str) -> int:
-    """A resourceVersion as a number, 0 for an empty text. Raises ValueError for a server with other versions."""
+    """A resourceVersion as a number, 0 for an empty text. Raises ValueError for any other text."""
     return int(text) if text else 0
 
 
@@ -138,10 +132,8 @@ _decode_head = msgspec.json.Decoder(_WatchedEvent[Resource]).decode
 
 
 class EventReader(Generic[R]):
-    """Reads the events of one watch, whose objects are decoded as `model`.
-
-    Raises StaleListError where the server says that the list has to be read anew, SourceError for any other error that
-    the server sends, and for a stream that is no watch.
+    """Reads the events of one watch, whose objects are decoded as `model`. Raises StaleListError where the server says
+    that the list has to be read anew, SourceError for its other errors and for a stream that is no watch.
     """
 
     def __init__(self, model: type[R]) -> None:

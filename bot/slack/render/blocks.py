@@ -1,9 +1,8 @@
-"""Blocks, elements and views as plain dicts within Slack's limits: text that is too long is cut, extra parts left out.
-`Room` is how much of an answer a message has room for.
+"""Blocks, elements and views as dicts within Slack's limits: too long text is cut, extra parts are left out.
 
-Text is shown as it is, whoever wrote it: `plain_text` without pictures. It may be a text that is no words yet: it is
-cut when `in_words` fills it in. A button's value holds the words that it asks, so the bot need not keep anything for a
-click; it makes a round trip through a client, and is read like anything that a stranger sends.
+Text is shown as it is, whoever wrote it: `plain_text` without pictures. A text that is no words yet is cut when
+`in_words` fills it in. A button's value holds the words that it asks, so the bot need not keep anything for a click; it
+makes a round trip through a client, and is read like anything that a stranger sends.
 """
 
 import hashlib
@@ -54,7 +53,7 @@ Shown = TypeVar("Shown", bound=dict[str, Any] | list[Any])
 
 
 class Draft(NamedTuple):
-    """A `Message` before it is put into words: its blocks hold texts."""
+    """A message to Slack before its language is chosen: its blocks hold `Text`s, keys with values."""
 
     text: Mrkdwn | MrkdwnText
     blocks: tuple[Block, ...] = ()
@@ -67,7 +66,7 @@ class Draft(NamedTuple):
 
 
 def in_words(value: T, say: Texts) -> T:
-    """The blocks, elements or view with words in place of texts."""
+    """The blocks, elements or view with words of one language in place of each `Text`."""
     filled: Any = value
     match value:
         case Text():
@@ -129,9 +128,8 @@ def table(rows: Sequence[Sequence[Element]], right: Sequence[bool]) -> Block:
 
 
 def data_table(caption: Prose, rows: Sequence[Sequence[Element]], page: int) -> Block:
-    """A table that people sort, filter and turn the pages of; a column of numbers sorts as numbers.
-
-    Source: docs.slack.dev/reference/block-kit/blocks/data-table-block, October 2026.
+    """A table that people sort, filter and turn the pages of; a column of numbers sorts as numbers. Source:
+    docs.slack.dev/reference/block-kit/blocks/data-table-block, October 2026.
     """
     header, *body = [list(row[:TABLE_COLUMNS]) for row in rows[: 1 + TABLE_ROWS]]
     columns = [_numbers(column) for column in zip(*body, strict=True)]
@@ -237,9 +235,7 @@ def home(blocks: Sequence[Block]) -> Element:
 
 
 class Room:
-    """The characters that a message has left. Every text and every part of an answer passes through it on its way to a
-    block, and becomes words of `say` there, which are measured.
-    """
+    """The room that a message has left, in characters: each part takes its own as it becomes words of `say`."""
 
     def __init__(self, characters: int, say: Texts) -> None:
         self.characters = characters
@@ -275,7 +271,6 @@ class Room:
 
     def fill(self, items: Sequence[T], show: Callable[[int, T], Shown], *, share: int, most: int) -> list[Shown]:
         """The first items as `show(number, item)` gives them: at most `most`, in at most `share` characters together.
-
         `overflowed` is set if any item had to be left out.
         """
         limit = min(share, self.characters)
@@ -311,9 +306,7 @@ class AskButton(Pressed, frozen=True, rename={"words": "ask"}):
 
 
 def value_of(pressed: Pressed) -> str:
-    """The value of a button or form; Slack refuses one of more than 2,000 characters, so no character is an escape of
-    six.
-    """
+    """The value of a button or form: JSON without six-character escapes, as Slack takes at most 2,000 characters."""
     return json.dumps(msgspec.to_builtins(pressed), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -328,9 +321,7 @@ def read_value(text: str, kind: type[P]) -> P | None:
 
 
 def gist(report: Report) -> str:
-    """A hash of an answer that differs when another answer tells something else, but not when only an age or amount
-    differs.
-    """
+    """A hash of what an answer tells, equal for another answer in which only ages or amounts differ."""
     found = [(finding.code, finding.confidence, finding.scope.nodes) for finding in report.findings]
     said = repr((report.playbook, report.subject, report.severity, re.sub(r"\d+", "0", report.verdict), found))
     return hashlib.sha256(said.encode(errors="replace")).hexdigest()[:16]
@@ -358,10 +349,9 @@ def closing_buttons(
     direct: bool = False,
     watch: str = "",
 ) -> list[Element]:
-    """[Look again], [Show everything] unless the answer does, and [Post to channel] where only the asker sees it.
-
-    `watch` is a pod that waits: [Tell me when it runs] then comes first. `direct`: there is no channel to post the
-    answer to. `read` is the answer's gist. No buttons where the question does not fit into one.
+    """[Look again], [Show everything] unless `everything`, and [Post to channel] where the answer is `private` and a
+    channel is there (not `direct`). For a pod that waits, `watch`, [Tell me when it runs] comes first. `read` is the
+    answer's gist. No buttons where the question does not fit into one.
     """
     value, posted = value_of(AskButton(words, cluster)), value_of(AskButton(words, cluster, read))
     if not words.strip() or len(posted) > BUTTON_VALUE:

@@ -1,5 +1,4 @@
-"""A temporary change in Slack: the offer, which shows what would be changed before anything is; its card, edited
-through its life; and calls for help.
+"""A temporary change in Slack: its offer, its card, which is edited through its life, and calls for help.
 
 Nothing that a person or a cluster wrote is parsed: names of people and times are parts of rich text.
 """
@@ -79,11 +78,9 @@ LONGEST_REASON = 500
 
 
 class ChangeCard(msgspec.Struct, frozen=True):
-    """The content of a change's card. `by` is who decided or made happen what the state says, empty for the bot itself.
-
-    While approval is pending, `approval` and `digest` are what the buttons carry, and it expires at `expires_at` (unix
-    seconds); `longer`: it is an extension of a change that is open. `at` (unix seconds) is when the change came to its
-    state, 0 where that is not known.
+    """The content of a change's card. `by` is who decided or made happen what the state says, empty for the bot itself;
+    `at` (unix seconds) is when, 0 where that is not known. While approval is pending, `approval` and `digest` are what
+    the buttons carry, and it expires at `expires_at` (unix seconds); `longer`: it extends an open change.
     """
 
     state: State
@@ -109,7 +106,6 @@ class CardButton(Pressed, frozen=True):
 
 
 def render_card(card: ChangeCard) -> blocks.Draft:
-    """The card of a change in its present state."""
     record = card.record
     is_back = card.state in _PUT_BACK
     change = what(record, longer=card.longer, is_back=is_back)
@@ -133,10 +129,7 @@ def render_card(card: ChangeCard) -> blocks.Draft:
 
 
 def render_late(card: ChangeCard, minutes: int, approvers: Sequence[str], by_hand: str) -> blocks.Draft:
-    """Says that a change could not be reverted for `minutes`; calls the approvers, if any are given.
-
-    `by_hand` is the shell line that reverts it.
-    """
+    """Tells the approvers that a change is overdue by `minutes`; `by_hand` is the shell line that reverts it."""
     target = card.record.target
     hours = minutes // 60
     since = Text("card.late-hours", count=hours) if hours else Text("card.late-minutes", count=minutes)
@@ -145,10 +138,7 @@ def render_late(card: ChangeCard, minutes: int, approvers: Sequence[str], by_han
 
 
 def render_unreadable(target: str, why: str, approvers: Sequence[str], by_hand: str) -> blocks.Draft:
-    """Says that neither the record of a change on the Deployment nor a copy can be read; calls the approvers, if given.
-
-    `by_hand` is the shell line with which a person looks at it.
-    """
+    """Tells the approvers that neither a change's record nor a copy can be read; `by_hand` is a line to look."""
     return _call(Text("card.no-copy", target=target), why, Text("card.no-copy-do"), by_hand, approvers)
 
 
@@ -162,15 +152,13 @@ def _call(headline: Text, detail: str, do: Text, by_hand: str, approvers: Sequen
 
 
 def render_over(about: CardButton) -> blocks.Draft:
-    """A card whose buttons can do nothing any more: that of a change, or (with a digest) of a request."""
+    """A card whose buttons can do nothing any more: of a change, or (with a digest) of a request for approval."""
     headline = Text("card.unknown" if about.digest else "card.over", target=inert(about.target, NAME))
     return blocks.Draft(escape(headline), (rich_text(line(span(inert(headline, DETAIL), "bold"))),))
 
 
 def render_denied(why: Prose, who: Sequence[str], where: Sequence[str]) -> blocks.Draft:
-    """Says that somebody may not do something, why, and who may, or where. Only that person may see it: it names
-    others.
-    """
+    """Says that somebody may not do something, why, and who may or where; show it to them alone: it names others."""
     denied = Text("card.denied", why=why)
     pieces = [span(inert(denied, DETAIL), "bold")]
     if who:
@@ -273,7 +261,7 @@ def offer_form(offer: ChangeOffer, draft: str) -> dict[str, Any]:
 
 
 def waiting_form() -> dict[str, Any]:
-    """The modal while the cluster is read: a trigger is good for three seconds only."""
+    """The modal that stands while the cluster is read, because Slack opens one only within three seconds."""
     return blocks.modal(Text("card.form-title"), [blocks.plain_section(Text("card.reading"))])
 
 

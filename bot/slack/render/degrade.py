@@ -1,6 +1,5 @@
-"""Ever simpler forms of a message, for a workspace that refuses a message within Slack's limits.
-
-Kinds of blocks arrive at workspaces at different times, and the limit of all text together is not documented.
+"""Ever simpler forms of a message, for a workspace that refuses one within Slack's limits: kinds of blocks arrive at
+different times, and the limit of all text together is not documented.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,11 +19,9 @@ _SECTIONS_TOTAL = 6000
 
 
 def degraded(message: Message) -> Iterator[Message]:
-    """Simpler forms of the message, each simpler than the one before: without new kinds of blocks, then plain sections,
-    then text alone.
-
-    The last has the beginning of a long text. From the sections on, the whole answer comes as a file: the message's
-    own, or else one made of the text of the blocks or the message.
+    """Ever simpler forms of the message: without new kinds of blocks, then plain sections, then text alone, then only
+    the beginning of a long text. From the sections on, the whole answer comes as a file: the message's own, or else one
+    made of the text of the blocks or the message.
     """
     if message.blocks:
         if any(block["type"] not in _OLD for block in message.blocks):

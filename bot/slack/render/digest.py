@@ -1,6 +1,4 @@
-"""A digest as a message: the verdict, what changed since the last one, free memory, the worst findings; one line if
-nothing changed. Also the list of a channel's digests, and the form that adds one.
-"""
+"""Renders a digest, as one line if nothing changed; the list of a channel's digests; and the form that adds one."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -48,9 +46,8 @@ _USUAL, _AT, _SOMEWHERE = "weekdays", "09:00", "Asia/Shanghai"
 
 class DigestPost(msgspec.Struct, frozen=True):
     """The content of a digest. `before` is None for the first one; `late` is the time it was due, if that is past.
-
-    `rooms` is the memory by GPU model, in its newest point. `newer` says that HAMi is newer than any version that the
-    bot knows, where it is.
+    `rooms` has each GPU model's newest memory figures. `newer` says that HAMi is newer than any version that the bot
+    knows.
     """
 
     report: Report
@@ -99,12 +96,11 @@ def render_digest(post: DigestPost, files: Sequence[File] = ()) -> blocks.Draft:
 
 
 def _area(area: str) -> Prose:
-    """Its name; as it is where another version of ours kept the figures."""
+    """The area's name in words, or its key where another version of the bot kept the figures."""
     return _AREAS.get(area) or inert(area, _NAME)
 
 
 def _items(changed: Sequence[Difference]) -> Text:
-    """What grew or shrank, then what is new, then what is gone."""
     moved = [_moved(difference) for difference in changed if difference.before and difference.after]
     new = [
         difference.what + ("" if difference.after == "1" else f" ({_value(difference.area, difference.after)})")
@@ -164,7 +160,7 @@ def _owner(row: OwnerRow) -> Prose:
 
 
 def _rooms(post: DigestPost) -> list[Block]:
-    """What is given and what is left by type of card; by how much it is promised, if by more than there is."""
+    """What is given and what is left by GPU model; by how much it is promised, if by more than there is."""
     words: list[Text] = []
     for kind, room in list(post.rooms.items())[:_KINDS]:
         given, memory, largest = map(amount, (room.given, room.memory, room.largest))

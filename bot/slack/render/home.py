@@ -29,8 +29,7 @@ _LONGEST = 600
 
 class HomeContent(msgspec.Struct, frozen=True):
     """The content of one person's Home tab. `opened` are open changes, a line each; `unread` is why they and incidents
-    are not known. `running` questions are being answered, `waiting` messages are on their way to Slack. `clusters` are
-    the settings'.
+    are not known. `running` questions are being answered, `waiting` messages are on their way to Slack.
     """
 
     opened: Sequence[Prose]

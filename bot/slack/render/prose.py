@@ -62,7 +62,7 @@ def error_line(error: BotError, say: Texts) -> str:
 
 
 def _sentence(text: str) -> str:
-    """With its full stop, or it runs into the next one where it is read aloud."""
+    """The sentence with its full stop, or it runs into the next one where it is read aloud."""
     last = text[-1]
     if "一" <= last <= "鿿":
         return f"{text}。"

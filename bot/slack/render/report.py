@@ -1,8 +1,8 @@
 """A report as a message in Slack, short enough for a phone at night: the verdict, its proof, what to do.
 
 All text of a report stands in rich text and `plain_text`, where Slack parses nothing. Slack takes the message whatever
-the report holds: each part has its share of the text that a message may have, and important parts take theirs first.
-Parts that are not shown are counted in the message and are in its files, so that nothing is lost.
+the report holds: each part has its share of the text, and important parts take theirs first. Parts that are not shown
+are counted in the message and are in its files.
 """
 
 import json
@@ -85,15 +85,13 @@ def render_report(
     files: bool = True,
     watch: str = "",
 ) -> Message:
-    """The report as a message within Slack's limits; what it does not show is behind [Show everything].
-
-    `words` is the question as typed after the command, for the buttons that ask it again; without it there are none.
-    [Show everything] asks for the answer with `everything`, which has the rest in files, as has one without buttons.
-    `channel_buttons` is for an answer that only the asker sees: it adds [Post to channel], unless `direct`, which is
-    for one in a direct message. `names`: the verdict and its detail show times in the reader's own zone, and who asked
-    for a change in Slack by name, which notifies them unless one person alone sees it. Without `files` there are none,
-    and nothing says what is left out: for an answer that its verdict gives whole. `watch` is the pod, where it waits: a
-    button tells when it runs.
+    """The report as a message within Slack's limits; what it does not show is behind [Show everything]. `words` is the
+    question as typed after the command, for the buttons that ask it again; without it there are none. With
+    `everything`, which [Show everything] asks for, the rest is in files, as it is without buttons. Without `files`
+    there are none, and nothing says what is left out: for an answer that its verdict gives whole. `channel_buttons`,
+    for an answer that only the asker sees, adds [Post to channel], unless it is `direct`, in a direct message. `names`:
+    the verdict and its detail show times in the reader's own zone, and who asked for a change in Slack by name, which
+    notifies them unless one person alone sees it. `watch` is a pod that waits: a button tells when it runs.
     """
     room = Room(TOTAL_BUDGET - _FRAME, say)
     closing = room.take(
@@ -180,7 +178,7 @@ def _head(report: Report, cause: Finding | None, room: Room, pieces_of: Callable
 
 
 def _evidence(quotes: Sequence[Evidence], report: Report, room: Room) -> list[Block]:
-    """Those of the quotes that tell most, bare values only where there is nothing else; the others are in the files."""
+    """Shows the quotes that tell most, bare values only where there is nothing else; the others are in the files."""
 
     def show(number: int, evidence: Evidence) -> list[Part]:
         place = together(where(evidence), moment(evidence.at, report.taken_at) if evidence.at else "", by=", ")
@@ -199,8 +197,6 @@ def _evidence(quotes: Sequence[Evidence], report: Report, room: Room) -> list[Bl
 
 
 def _change(change: Change, room: Room) -> list[Block]:
-    """What is set from what to what, and what that brings with it."""
-
     def show(_: int, impact: Impact) -> Part:
         severity = span(pieced("{}: ", SEVERITIES[impact.severity]), "bold")
         return line(severity, span(room.text(impact.text, _BRIEF).strip() or _EMPTY))
@@ -248,7 +244,7 @@ def _others(findings: Sequence[Finding], room: Room) -> list[Block]:
 
 
 def _gaps(gaps: Sequence[Gap], room: Room) -> list[Block]:
-    """One line that names what could not be seen; why, and what would help, is for the files."""
+    """One line that names what could not be read; why, and what would help, is for the files."""
     if not gaps:
         return []
     empty = room.say.words(_EMPTY)

@@ -1,6 +1,4 @@
-"""Summaries of incidents: of one, for the end of its thread and of its Markdown export, and the on-call report about
-those of some days.
-"""
+"""Summaries: of one incident, for its thread and its Markdown export, and the on-call report about some days."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -45,9 +43,7 @@ _NAME, _DETAIL = 80, 300
 
 
 def summary_block(head: Head, summary: Summary) -> Block:
-    """An incident's summary as a titled list. It mentions people; user groups are shown by id, because a mention would
-    call everybody in them.
-    """
+    """An incident's summary as a titled list that mentions people, but no user group, whose members it would notify."""
     title = line(span(Text("triage.summary"), "bold"))
     return rich_text(title, bullets(*(line(*parts) for parts in summary_lines(head, summary))))
 
@@ -107,18 +103,16 @@ def gpu_hours(affected: GpuTime) -> Text:
 
 
 def who_was(who: str) -> Part:
-    """A person or a channel by id, a user group without calling it, or any other name as it is."""
+    """A person or a channel by id, a user group without notifying it, or any other name as it is."""
     part = callee(who)
     return span(Text("triage.summary-group", id=part["usergroup_id"])) if part["type"] == "usergroup" else part
 
 
 def _by(what: Text, who: str) -> list[Part]:
-    """What was done, and who did it, if somebody did."""
     return [span(pieced("{} (", what)), who_was(who), span(")")] if who else [span(what)]
 
 
 def _called(called: Sequence[str]) -> list[Part]:
-    """Each once, with how often; who was called most first."""
     parts: list[Part] = []
     for who, often in Counter(called).most_common(_MOST_NAMES):
         parts += [span(", ")] if parts else []
@@ -142,13 +136,13 @@ def _deed(entry: IncidentEvent) -> list[Part]:
 
 
 def render_oncall_report(report: OncallReport, days: int, still_open: Sequence[Head]) -> blocks.Draft:
-    """The on-call report for one person's eyes: posted in a channel it would call people."""
+    """The on-call report for one person's eyes: posted in a channel it would notify people."""
     title, parts = _report_parts(report, days, still_open)
     return blocks.Draft(escape(title), (rich_text(*parts),))
 
 
 def post_oncall_report(report: OncallReport, days: int, still_open: Sequence[Head], late: str = "") -> blocks.Draft:
-    """The on-call report for a channel, where it calls nobody. `late` is the time it was due, if that is past."""
+    """The on-call report for a channel, where it notifies nobody. `late` is the time it was due, if that is past."""
     title, parts = _report_parts(report, days, still_open)
     small = [blocks.context(Text("digest.late", day=late))] if late else []
     return blocks.Draft(escape(title), (rich_text(*calling_nobody(parts)), *small))
@@ -187,7 +181,6 @@ def _times(report: OncallReport) -> list[list[Part]]:
 
 
 def _listed(title: Prose, rows: Sequence[list[Part]]) -> list[Part]:
-    """A titled list of the first rows; nothing where there is none."""
     if not rows:
         return []
     shown = [line(*row) for row in rows[:_MOST_DONE]]
@@ -197,7 +190,7 @@ def _listed(title: Prose, rows: Sequence[list[Part]]) -> list[Part]:
 
 
 def calling_nobody(parts: Sequence[Part]) -> list[Part]:
-    """The rich text with people and user groups by their id alone, so that it calls nobody."""
+    """The rich text with people and user groups by their id alone, so that it notifies nobody."""
     silent: list[Part] = []
     for part in parts:
         if part["type"] == "user":

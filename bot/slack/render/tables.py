@@ -1,6 +1,4 @@
-"""The tables of an answer: one in the message, as far as a person reads on a phone, and whole ones as files (CSV). The
-whole answer is a file too, as Markdown. What a message has no room for is in its files.
-"""
+"""An answer's tables, one in the message and whole ones as CSV files; and the whole answer as a Markdown file."""
 
 import csv
 import io
@@ -44,9 +42,7 @@ _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 class RenderedTables(NamedTuple):
-    """A report's tables as blocks; `not_whole` are tables that the blocks do not show whole and that deserve a
-    spreadsheet, `rows_left` how many rows are left out of the one that is shown.
-    """
+    """A report's tables as blocks. `not_whole` are those worth a spreadsheet; `rows_left` counts rows not shown."""
 
     blocks: list[Block]
     not_whole: list[Table]
@@ -54,9 +50,7 @@ class RenderedTables(NamedTuple):
 
 
 def show_tables(report: Report, overview: Brief | None, room: Room, *, newer: bool = False) -> RenderedTables:
-    """The first table with rows, where a table is the answer; an answer about a pod has its verdict, and tables as
-    proof.
-
+    """The report's first table with rows, as blocks; none for an answer about one pod, whose tables are only its proof.
     `newer`: as a table that can be sorted, which has pages and so more rows and all columns.
     """
     if overview is None and report.subject.namespace and report.subject.kind not in _ANSWERED_BY_TABLES:
@@ -142,10 +136,7 @@ def whole_answer(report: Report, say: Texts) -> File:
 
 
 def table_files(tables: Sequence[Table], say: Texts) -> list[File]:
-    """Each table with all its rows, for a spreadsheet (RFC 4180, UTF-8); no cell can be taken for a formula there.
-
-    Tables that are a YAML file are left out: see `yaml_files`.
-    """
+    """Each table with all its rows as a CSV file (RFC 4180, UTF-8) without formulas; `yaml_files` has YAML tables."""
     tables = [table for table in tables if not table.title.endswith(_YAML)]
     stems = [_NOT_IN_NAMES.sub("-", table.title[:_STEM].lower()).strip("-") or "table" for table in tables]
     again = Counter[str]()
@@ -174,6 +165,6 @@ def whole_answers(files: Sequence[File]) -> list[File]:
 
 
 def _spreadsheet_cell(text: str) -> str:
-    """A tab or a line's end never begins one: what acts is written out. A negative number stays a number."""
+    """The cell's text, written so that no spreadsheet takes it for a formula; a negative number stays a number."""
     shown = visible(text)
     return f"'{shown}" if shown.startswith(_FORMULA) and not _NUMBER.fullmatch(shown) else shown

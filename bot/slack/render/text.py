@@ -1,12 +1,9 @@
-"""Text that nobody can make act in Slack: all text from a cluster or a person is made inert before it is shown.
+"""Text that nobody can make act in Slack (mention, link, format): a cluster's or person's text is made inert first.
 
-The module also has Slack's limits, and rich text: raw strings of which Slack parses nothing, so quotes, names and
-commands stand in it. Its functions give a part of a `rich_text` block and take text that `inert` made, or a text that
-is no words yet.
-
-`Mrkdwn` is the only type that Slack parses, and only `escape` and `lines` make it. Words that are not our own belong
-into rich text or `plain_text`, where nothing is parsed; both take what `inert` gives. For a text that is no words yet,
-each function gives a text.
+The module also has Slack's limits, and rich text, of which Slack parses nothing: these functions give parts of a
+`rich_text` block and take text that `inert` made. `Mrkdwn` is the only type that Slack parses, and only `escape` and
+`lines` make it: words that are not our own belong into rich text or `plain_text`. For a `Text`, which is no words yet,
+each function gives a `Text`.
 """
 
 import re
@@ -130,9 +127,7 @@ def total_text(value: Any) -> int:
 
 
 def length(text: str) -> int:
-    """The text's characters as JavaScript counts them, the most that any side of Slack can count: two outside of the
-    BMP.
-    """
+    """The text's characters as JavaScript counts them, which is the most Slack can count: two outside of the BMP."""
     return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
 
 
@@ -175,24 +170,23 @@ def bullets(*items: Part) -> Part:
 
 
 def somebody(who: str) -> Part:
-    """A user or user group of Slack by id, which calls them where it is posted; any other name as it is."""
+    """A user or user group by id, as rich text that notifies them where it is posted; any other name as it is."""
     if _USER.fullmatch(who):
         return {"type": "user", "user_id": who}
     return {"type": "usergroup", "usergroup_id": who} if _GROUP.fullmatch(who) else span(who)
 
 
 def mention(who: str) -> str:
-    """A user or user group of Slack in mrkdwn, who is called by it; a name that is no id of Slack's is escaped."""
+    """A mention of a user or user group in mrkdwn, which notifies them; a name that is no id is escaped."""
     if _USER.fullmatch(who):
         return f"<@{who}>"
     return f"<!subteam^{who}>" if _GROUP.fullmatch(who) else escape(who)
 
 
 def told(text: Prose, *styles: str, ids: Collection[str] = ()) -> list[Part]:
-    """Text with each time in UTC shown in the reader's own zone, and each of the users `ids` by name.
-
-    A user named so is called, except in a message that one person alone sees. For a text that is no words yet, one part
-    stands for all: `blocks.in_words` puts them in its place.
+    """Text with each time in UTC shown in the reader's own zone, and each of the users `ids` by name, which notifies
+    them unless one person alone sees the message. For a text that is no words yet, one part stands for all:
+    `blocks.in_words` puts them in its place.
     """
     if isinstance(text, Text):
         return [{"type": "told", "text": text, "styles": styles, "ids": ids}]

@@ -1,6 +1,4 @@
-"""Triage threads below their head: the replies, the forms of acts, the list of open incidents, and the timeline as
-Markdown.
-"""
+"""Triage threads below their head: replies, the forms of acts, the list of open incidents, the Markdown timeline."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -141,9 +139,7 @@ class TriageForm(Pressed, frozen=True):
 
 
 def form(deed: Deed, incident_id: str, channel: str, nodes: Sequence[str] = ()) -> blocks.Element:
-    """The modal that asks for a note, to whom an incident is handed over, or until when it is muted: until one of
-    `nodes` is registered, too. Its choices are words, as they would be typed.
-    """
+    """The modal for a note, a person to hand over to, or a mute's end, such as that one of `nodes` is registered."""
     if deed == "handover":
         asked = blocks.asking(Text("triage.to-whom"), {"type": "users_select", "action_id": TEXT}, PERSON)
     elif deed == "mute":
@@ -167,7 +163,7 @@ def form(deed: Deed, incident_id: str, channel: str, nodes: Sequence[str] = ()) 
 
 
 def _worse(detail: str) -> Text:
-    """The severity that it has now, or the number of pods."""
+    """What got worse: the severity that the incident has now, or its number of pods."""
     if word := SEVERITIES.get(cast("Severity", detail)):
         return Text("triage.worse-severity", severity=word)
     return Text("triage.worse-pods", pods=inert(detail, _NAME))
@@ -179,7 +175,7 @@ def _written(part: Part) -> str:
 
 
 def _plain(text: str) -> str:
-    """On one line of a table, without what Markdown or HTML would read."""
+    """The text on one line of a table, without what Markdown or HTML would read."""
     shown = inert(text, _LONGEST)
     for acting in "\\`*_[]<>|#":
         shown = shown.replace(acting, f"\\{acting}")

@@ -1,8 +1,6 @@
-"""The head of a triage thread, short enough for a phone at night: the verdict, four lines of facts, the first next
-step, buttons. Facts that do not fit are in `details`, for the thread's evidence.
-
-A head also says whom the bot calls; that of a thread which gathers the alerts of many causes has a line for each alert
-name, with a menu that opens a thread for one.
+"""The head of a triage thread, short enough for a phone at night: the verdict, facts, whom the bot calls, the first
+next step, buttons. Facts that do not fit are in `details`, for the thread's evidence. The head of a thread that gathers
+the alerts of many causes has a line for each alert name, with a menu that opens a thread for one.
 """
 
 import hashlib
@@ -75,9 +73,8 @@ _LIKELY: dict[str, tuple[Deed, ...]] = {
 
 
 class Head(msgspec.Struct, frozen=True):
-    """What a head tells; `counts` are of its alerts: of those that name neither pods nor nodes, they count themselves.
-
-    `call` is the call to come. In a list, `link` leads to the thread (empty: it is not known where that is).
+    """What a head tells. `counts` are of its alerts, which count themselves where they name neither pods nor nodes.
+    `call` is the call to come. In a list, `link` leads to the thread, and is empty where that is not known.
     """
 
     id: str
@@ -189,9 +186,7 @@ def end_in_words(until: MuteUntil) -> Prose:
 
 
 def _facts(head: Head) -> list[list[Part]]:
-    """How much and where; which alert; whose and since when; who was called and who is next; the cluster, if it is
-    named; what to do first.
-    """
+    """The head's facts: count and place, alert, owner and since when, who was and is called, cluster, first step."""
     facts = [_where(head), _alert(head), _whose(head)]
     calls: list[Part] = []
     if head.incident.called:
@@ -311,7 +306,7 @@ def _buttons(head: Head) -> list[blocks.Element]:
 
 
 def callee(who: str) -> Part:
-    """The person, user group or channel by id that is called, which calls them where it is posted."""
+    """The person, user group or channel that is called, as rich text that notifies them where it is posted."""
     if who == _UNKNOWN:
         return span(Text("triage.on-call"))
     if who == PAGER:

@@ -2,10 +2,8 @@
 
 No version is released yet: change `bot.store.tables` alone, and begin with an empty store. After the first release a
 change of the tables needs `versions/NNNN_what.py`, with `down_revision` the one before, and a higher `NEWEST`; revision
-0100 then has to list its tables itself.
-
-An empty database gets its tables at once, so that a first start does not wait for Alembic (0.3 s to import). A test
-compares them with the tables that the revisions make, on every database.
+0100 then has to list its tables itself. An empty database gets its tables at once, so that a first start does not wait
+for Alembic (0.3 s); a test compares them with those that the revisions make.
 """
 
 from pathlib import Path
@@ -40,10 +38,7 @@ class OtherSchemaError(Exception):
 
 
 def migrate(connection: Connection) -> None:
-    """Brings the database to the newest revision, within the transaction that the connection is in.
-
-    Of several processes at once one migrates, the others wait. Raises OtherSchemaError, with nothing changed.
-    """
+    """Brings the database to the newest revision in the present transaction; others wait. Raises OtherSchemaError."""
     if connection.dialect.name == "postgresql":  # in SQLite the transaction itself is the lock
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
     found = revision(connection)

@@ -1,4 +1,4 @@
-"""What must be right before a scheduler looks at a pod: its name, admission, gates, the scheduler's name, a request."""
+"""Rules about what must be right before a scheduler looks at a pod: name, admission, gates, scheduler, request."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -33,7 +33,7 @@ _DENIED = f'"{WEBHOOK_NAME}" denied the request'
 
 @rule("admission-denied", reads=("absent",))
 def refused_at_creation(scene: AbsentScene) -> Iterator[Finding]:
-    """The finding that the pod was never created: its owner's FailedCreate event says why."""
+    """The finding that the pod was never created: the FailedCreate event of its owner says why."""
     if not scene.refusals:
         return
     event = scene.refusals[0]
@@ -81,7 +81,7 @@ def gated(scene: PodScene) -> Iterator[Finding]:
 
 
 def kueue_says(namespace: str, queued: Queued | Gap | None) -> tuple[list[Text], list[Evidence], NextAction]:
-    """What to say of a pod in a Kueue queue: its place and Kueue's words, their evidence, and where to look."""
+    """What to say of a pod in a Kueue queue: its place and Kueue's words, their evidence, and the step to look."""
     if queued is None or isinstance(queued, Gap):
         workloads = kubectl("-n", namespace, "get", "workloads.kueue.x-k8s.io")
         return [], [], step(Text("scheduling-gated.workload"), workloads)
@@ -100,7 +100,7 @@ def kueue_says(namespace: str, queued: Queued | Gap | None) -> tuple[list[Text],
 
 @rule("other-scheduler")
 def anothers(scene: PodScene) -> Iterator[Finding]:
-    """The finding that another scheduler has the pod, with that scheduler's words; no advice."""
+    """The finding that another scheduler has the pod, in that scheduler's words and without advice."""
     scheduler, words = scene.pod.spec.scheduler_name, [*scene.words, *of_group(scene.group_events)]
     if not is_anothers(scheduler, scene.install):
         return
@@ -113,7 +113,7 @@ def anothers(scene: PodScene) -> Iterator[Finding]:
 
 @rule("no-device-request")
 def nothing_asked(scene: PodScene) -> Iterator[Finding]:
-    """The finding that the pod asks for no resource of HAMi's, or in amounts that HAMi takes as no request."""
+    """The finding that the pod asks for none of HAMi's resources, or for amounts that HAMi takes as no request."""
     pod, config = scene.pod, scene.config
     if not scene.asked:
         name = pod.spec.containers[0].name if pod.spec.containers else pod.name
@@ -129,38 +129,37 @@ def nothing_asked(scene: PodScene) -> Iterator[Finding]:
 
 @rule("no-device-request")
 def amounts_unread(scene: PodScene) -> Iterator[Finding]:
-    """The findings about containers whose amounts HAMi takes as no request, beside others that it reads."""
+    """The findings about containers whose amounts HAMi takes as no request, next to containers that it reads."""
     if scene.request.containers:
         yield from unread_containers(scene.pod, scene.config, scene.version)
 
 
 @rule("unknown-policy")
 def policies_unread(scene: PodScene | PlacedScene) -> Iterator[Finding]:
-    """The findings about policies in the pod that HAMi does not know: silently, it takes its own instead."""
+    """The findings about policies in the pod that HAMi does not know, and silently replaces by its own."""
     for strange in unknown_policies(scene.pod, scene.version):
         proof = quotes.of_pod_annotation(scene.pod, strange.key)
         yield policy_finding(strange, proof, edit_owner(scene.pod, remedied(strange)))
 
 
 def policy_finding(strange: UnknownPolicy, proof: Evidence, fix: NextAction) -> Finding:
-    """The finding about a policy that HAMi does not know."""
     values = {"key": strange.key, "value": one_line(strange.value, _LONGEST), "instead": strange.instead}
     claim = Text("unknown-policy.claim", **values, known=", ".join(strange.known))
     return finding("unknown-policy", claim, proofs=[proof], actions=[fix])
 
 
 def remedied(strange: UnknownPolicy) -> Text:
-    """The advice which policies to write instead of the unknown one."""
+    """The advice which policy to write instead of the unknown one."""
     return Text("unknown-policy.set", key=strange.key, known=", ".join(strange.known))
 
 
 _LONGEST = 80
 _ASKS_NOTHING = "does not request any resource"
-"""The words of HAMi's event of a pod that its extender lets pass; 2.10 only logs them."""
+"""The words of HAMi's event for a pod that its extender lets pass; 2.10 only logs them."""
 
 
 def unread(pod: Pod, config: DeviceConfig, version: Version | None) -> Text:
-    """The claim about amounts that HAMi takes as no request: a quantity in bytes, or no count."""
+    """The claim about an amount that HAMi takes as no request: a quantity in bytes, or a missing count."""
     asked = asked_resources(pod, config)
     amounts = one_line(", ".join(f"{name}: {value}" for name, value in asked.items()), _LONGEST)
     device = next((found for name in asked if (found := config.by_resource.get(name))), None)
@@ -174,9 +173,8 @@ def unread(pod: Pod, config: DeviceConfig, version: Version | None) -> Text:
 
 
 def passed_over(pod: Pod, config: DeviceConfig, version: Version | None) -> bool:
-    """Whether the pod asks for a part of a GPU without a count, and this version's webhook adds none.
-
-    HAMi 2.7 and 2.8 leave a pod as it is that names any scheduler but the default one, HAMi's own among them.
+    """Whether the pod asks for a part of a GPU without a count, and this version's webhook adds none. HAMi 2.7 and 2.8
+    change no pod that names a scheduler other than the default one, even HAMi's own.
     """
     asked, gpus = asked_resources(pod, config), config.gpus
     since, until = LEAVES_OWN_ALONE
@@ -202,7 +200,7 @@ def write_plainly(pod: Pod, config: DeviceConfig, version: Version | None) -> Ne
 
 @rule("no-device-request", reads=("install",))
 def given_nothing(scene: PlacedScene) -> Iterable[Finding]:
-    """The findings that HAMi's scheduler placed the pod without a device, as it read no request in its amounts."""
+    """The findings that HAMi's scheduler placed the pod without a device, because it read no request in its amounts."""
     pod = scene.pod
     if given(pod.metadata) or pod.spec.scheduler_name != scene.install.scheduler_name:
         return []
@@ -213,10 +211,7 @@ def given_nothing(scene: PlacedScene) -> Iterable[Finding]:
 def unread_containers(
     pod: Pod, config: DeviceConfig, version: Version | None, said: Sequence[Evidence] = ()
 ) -> list[Finding]:
-    """The findings about containers of whose amounts HAMi reads no request: they get no device, wherever the pod goes.
-
-    `said`: HAMi's words about the pod.
-    """
+    """The findings about containers whose amounts HAMi reads as no request; `said`: HAMi's words about the pod."""
     if version is None:
         return []
     found: list[Finding] = []
@@ -266,7 +261,7 @@ def no_such_pod(scene: AbsentScene) -> Iterator[Finding]:
 
 
 def not_found(absent: AbsentPod, wanted: Subject, verb: str, queued: Queued | Gap | None = None) -> Finding:
-    """The finding that a name is unknown, or not of one pod; its steps ask `verb` about what may be meant."""
+    """The finding that no pod, or more than one, has this name; its steps ask `verb` about what may be meant."""
     if absent.node:
         name = wanted.name
         proof = Evidence("nodes", f"Node {name}", None, name, kubectl("get", "node", name))
@@ -289,7 +284,7 @@ def not_found(absent: AbsentPod, wanted: Subject, verb: str, queued: Queued | Ga
 
 
 def _suspended(job: Workload, queued: Queued | Gap | None) -> Finding:
-    """Who suspends a Job may be a person, or a queue that starts it when its turn comes."""
+    """A Job may be suspended by a person, or by a queue that starts it when its turn comes."""
     of_job = ("-n", job.namespace, "get", "job", job.name, "-o")
     path, suspended = "jsonpath={.spec.suspend}", f"Job {job.namespace}/{job.name}"
     proofs = [Evidence("job", suspended, None, "true", kubectl(*of_job, path))]
@@ -307,7 +302,6 @@ def _suspended(job: Workload, queued: Queued | Gap | None) -> Finding:
 
 
 def _elsewhere(namespace: str) -> tuple[NextAction, NextAction]:
-    """Where a pod that nothing is called like may be found."""
     waiting = prose.command("pending", *(("-n", namespace) if namespace else ()))
     where = ("-n", namespace) if namespace else ()
     owners = kubectl(*where, "get", "deployments,statefulsets,daemonsets,jobs", *(() if namespace else ("-A",)))
@@ -326,7 +320,7 @@ def _claim(absent: AbsentPod, kind: str, name: str, candidates: Sequence[str]) -
 
 
 def no_such_namespace(deserted: EmptyNamespace, words: tuple[str, ...]) -> Finding:
-    """The finding that a namespace does not exist, or is empty; `words` before a near namespace make the command."""
+    """The finding that a namespace does not exist or is empty; `words` and a similar namespace make the command."""
     key = "not-found.namespace-near" if deserted.near else "not-found.namespace"
     claim = Text(key, namespace=deserted.namespace, names=prose.names(deserted.near))
     actions = [step(Text("not-found.ask", name=name), prose.command(*words, name)) for name in deserted.near]

@@ -1,7 +1,5 @@
-"""HAMi's webhook as the API server has it: which pods it gets, and what becomes of them when it does not answer.
-
-What to do about a refusal is found by the refusal's words: HAMi v2.7 to v2.10, pkg/scheduler/webhook.go and
-MutateAdmission in pkg/device/*.
+"""Rules about HAMi's webhook: which pods the API server sends it, and what becomes of them when it does not answer.
+Advice goes by the words of a refusal: HAMi v2.7 to v2.10, pkg/scheduler/webhook.go and MutateAdmission in pkg/device/*.
 """
 
 import json
@@ -55,7 +53,7 @@ def policy(hook: Hook) -> str:
 
 
 def serves_webhook(install: Install) -> bool:
-    """Whether the extender is started as a webhook: with the chart's webhook off it gets no certificate."""
+    """Whether the extender also serves the webhook: it has no certificate if the chart's webhook is off."""
     return CERTIFICATE_FLAG in install.flags
 
 
@@ -97,7 +95,7 @@ _OWN_HOSTS = ("127.0.0.1", "::1")
 """The addresses from which kube-scheduler calls the extender: both run in one pod."""
 _RECENT = timedelta(minutes=15)
 _OF_CREATION = timedelta(seconds=35)
-"""The time around a pod's creation that its webhook call can take: at most 30 s (timeoutSeconds)."""
+"""How long before or after a pod's creation its webhook call may be: a call takes at most 30 s (timeoutSeconds)."""
 _STAMP = re.compile(r"(\d{4}/\d\d/\d\d) (\d\d:\d\d:\d\d) ")
 _REJECTED = re.compile(
     r"TLS handshake error from (?P<host>\S+):\d+: remote error: tls: "
@@ -112,9 +110,8 @@ _CERTIFICATE_WORDS = re.compile(r"x509|\btls: |certificate")
 
 
 class WebhookQuestion(NamedTuple):
-    """The scene in which the webhook was read, and for what: for a pod that was `created` then, or the whole cluster.
-
-    `shown` is the evidence, by code, that proves a fault in the pod's own case.
+    """The scene in which the webhook was read, and for what: a pod that was `created` then, or the whole cluster.
+    `shown` is evidence from the pod's own case that proves a fault, by code.
     """
 
     scene: WebhookScene
@@ -131,7 +128,7 @@ class WebhookQuestion(NamedTuple):
         *,
         severity: Severity = "critical",
     ) -> Finding:
-        """A finding about the webhook: evidence in the pod's own case comes first, and makes it confirmed."""
+        """A finding about the webhook: evidence of the pod's own case comes first, and makes the finding confirmed."""
         shown = self.shown.get(code, ())
         sure, proofs = "confirmed" if shown else sure, [*shown, *proofs]
         return finding(code, claim, sure, proofs=proofs, severity=severity, actions=actions)
@@ -146,7 +143,7 @@ class RejectionLine(NamedTuple):
 
 
 def rejections(scene: WebhookScene) -> list[RejectionLine]:
-    """Log lines of the last minutes about clients outside the extender's pod that rejected the certificate."""
+    """The extender's log lines of the last minutes about clients outside its pod that rejected the certificate."""
     found: list[RejectionLine] = []
     for pod, line in scene.webhook.handshakes.lines if scene.webhook else ():
         match = _REJECTED.search(line)
@@ -160,7 +157,7 @@ def rejections(scene: WebhookScene) -> list[RejectionLine]:
 
 
 def rejected(asked: WebhookQuestion, hook: Hook, lines: Sequence[RejectionLine]) -> Finding:
-    """The finding that a client rejects the certificate: only suspected, as the log does not say who the client is."""
+    """The finding that a client rejects the certificate; suspected, because the log does not say which client."""
     key = "webhook-untrusted.rejected-fail" if fails(hook) else "webhook-untrusted.rejected-ignore"
     claim = Text(key, config=hook.config.name)
     proofs = [*map(of_rejection, lines[-2:]), of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}")]
@@ -168,10 +165,8 @@ def rejected(asked: WebhookQuestion, hook: Hook, lines: Sequence[RejectionLine])
 
 
 def uncalled(asked: WebhookQuestion, hook: Hook, lines: Sequence[RejectionLine]) -> Finding | None:
-    """The finding of an API server's last failed call, since the scheduler is ready and within the last minutes.
-
-    While a scheduler pod starts, nobody answers: that is over. Only suspected where a pod is asked about and no call
-    failed when it was created.
+    """The finding of the API server's last failed call within minutes, since the scheduler is ready; else None. Only
+    suspected where a pod is asked about and no call failed when it was created.
     """
     calls = list(_failed(asked.scene))
     if not calls:
@@ -188,7 +183,7 @@ def uncalled(asked: WebhookQuestion, hook: Hook, lines: Sequence[RejectionLine])
 
 
 def _failed(scene: WebhookScene) -> Iterator[tuple[datetime, FailedCall]]:
-    """The failed calls that still tell something, the newest last."""
+    """The failed calls that still matter, the newest last."""
     conditions = (pod.condition("Ready") for pod in scene.install.ready_pods)
     turns = (parse_time(condition.last_transition_time) for condition in conditions if condition)
     ready = max((turn for turn in turns if turn), default=None)
@@ -200,7 +195,6 @@ def _failed(scene: WebhookScene) -> Iterator[tuple[datetime, FailedCall]]:
 
 
 def of_rejection(rejection: RejectionLine) -> Evidence:
-    """The evidence of a log line about a client that rejected the certificate."""
     grep = "'TLS handshake error'"
     return of_logged(rejection.pod, EXTENDER_CONTAINER, rejection.line, rejection.at, "--since=1h", grep=grep)
 
@@ -241,8 +235,7 @@ def webhook(scene: InstallScene) -> list[Finding]:
 
 def faults(asked: WebhookQuestion, *, sure: Confidence = "confirmed") -> list[Finding]:
     """The findings that the webhook is missing, does not answer, or is not trusted; none where it could not be read.
-
-    `sure` is the confidence in what exists and what does not.
+    `sure` is the confidence in findings about what exists.
     """
     seen = asked.scene.webhook
     if seen is None or isinstance(seen.hooks, Gap):
@@ -264,7 +257,7 @@ def faults(asked: WebhookQuestion, *, sure: Confidence = "confirmed") -> list[Fi
         return [rejected(asked, hook, lines)]
     if service is None or (hook.webhook.client_config and hook.webhook.client_config.ca_bundle):
         return []
-    # Only suspected: the extender's certificate could be one that the API server trusts anyway.
+    # Only suspected, because the API server may trust the extender's certificate anyway.
     claim = Text("webhook-untrusted.fail" if fails(hook) else "webhook-untrusted.ignore")
     proofs = [of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}"), *of_policy(hook)]
     actions = certificates(hook)
@@ -294,7 +287,7 @@ def _broken(
         return None if isinstance(seen.services, Gap) else (Text("webhook-unreachable.no-service", service=name), [])
     spec = found.spec
     if seen.ready_targets(asked.namespace, asked.name) == []:
-        # The label that the Service selects and no scheduler pod has; empty where each of them is on some pod.
+        # A label that the Service selects and no scheduler pod has; empty without one.
         labels = [pod.metadata.labels or {} for pod in install.pods]
         wanted = (spec.selector or {}).items() if labels else ()
         key, value = next((item for item in wanted if all(own.get(item[0]) != item[1] for own in labels)), ("", ""))
@@ -351,5 +344,5 @@ _REMEDIES = {
 
 
 def remedy(words: str) -> Text | None:
-    """The advice for a webhook's refusal in these words; None where they are not known."""
+    """The advice for a webhook's refusal in these words; None for unknown words."""
     return next((text for part, text in _REMEDIES.items() if part in words), None)

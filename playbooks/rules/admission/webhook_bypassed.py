@@ -1,4 +1,4 @@
-"""Rules about a pod that asks for HAMi's resources and that another scheduler has: why HAMi never saw it."""
+"""Rules about a pod that asks for HAMi's resources but has another scheduler: why HAMi never saw it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -53,7 +53,7 @@ _EDITED: Mapping[str, Mapping[str, object] | None] = {
     "init": None,
     "node": {"spec": {"nodeName": None}},
 }
-"""What to change in the pod's owner by the reason, and the patch that does it, if it is the same for every pod."""
+"""By the reason: what to change in the pod's owner, and the patch that does it, if it is the same for every pod."""
 
 
 PodOfHami = PodScene | PlacedScene
@@ -61,7 +61,7 @@ PodOfHami = PodScene | PlacedScene
 
 
 def why_left_alone(scene: PodOfHami) -> LeftAlone | None:
-    """Why HAMi's webhook left the pod alone, as far as the pod, its namespace and the webhook tell."""
+    """Why HAMi's webhook left the pod alone, by the pod, its namespace and the webhook; None where they do not tell."""
     pod, webhook = scene.pod, scene.webhook
     labels = webhook.labels_of(pod.namespace) if webhook else None
     return reason_left_alone(pod, scene.config, scene.version, webhook.hook if webhook else None, labels)
@@ -70,9 +70,9 @@ def why_left_alone(scene: PodOfHami) -> LeftAlone | None:
 def missed(
     scene: PodOfHami, asked: Mapping[str, str], words: Sequence[Evidence], owner: Workload | None = None
 ) -> list[Finding]:
-    """The findings why HAMi did not see the pod; none where HAMi's scheduler has it, or it asks for nothing.
+    """The findings why HAMi did not see the pod; none where HAMi's scheduler has it, or where it asks for nothing.
 
-    `asked`: HAMi's resources by amount; `words`: what refused the pod afterwards; `owner`: what made it, where that was
+    `asked`: HAMi's resources by amount; `words`: what refused the pod afterwards; `owner`: what made it, if that was
     read.
     """
     pod, install = scene.pod, scene.install
@@ -121,14 +121,14 @@ def _broken(scene: PodOfHami, *, alone: bool) -> list[Finding]:
 
 
 def _at_creation(scene: PodOfHami) -> list[RejectionLine]:
-    """The connections that the API server ended when the pod was created."""
+    """The connections that clients ended, rejecting the certificate, when the pod was created."""
     created = parse_time(scene.pod.metadata.creation_timestamp)
     timed = ((line, line.at) for line in rejections(scene))
     return [line for line, at in timed if at and created and abs((at - created).total_seconds()) <= _SAME_MOMENT_S]
 
 
 def _answered_late(scene: PodOfHami) -> Evidence | None:
-    """The condition of a scheduler pod that was there, and not ready yet, when the pod was created, as all of them."""
+    """The condition of a scheduler pod, if every one of them existed but was not ready when the pod was created."""
     created = parse_time(scene.pod.metadata.creation_timestamp)
     for pod in scene.install.ready_pods:
         ready, began = pod.condition("Ready"), parse_time(pod.metadata.creation_timestamp)
@@ -143,7 +143,6 @@ def _answered_late(scene: PodOfHami) -> Evidence | None:
 
 
 def _shown(scene: PodOfHami, reason: LeftAlone) -> list[Evidence]:
-    """What shows the reason."""
     pod, hook = scene.pod, scene.webhook.hook if scene.webhook else None
     label = "{.metadata.labels." + reason.key.replace(".", "\\.") + "}"
     if reason.how == "opted-out":
@@ -166,7 +165,6 @@ def _shown(scene: PodOfHami, reason: LeftAlone) -> list[Evidence]:
 def _bypassed(
     scene: PodOfHami, resource: str, how: str, proofs: Sequence[Evidence], reason: LeftAlone | None
 ) -> Finding:
-    """The finding how the pod, which asks for a resource of HAMi's, went past HAMi."""
     pod, install = scene.pod, scene.install
     label = f"{reason.key}={reason.value}" if reason and reason.value else reason.key if reason else ""
     names = {"scheduler": _scheduler(pod), "hami": install.scheduler_name, "namespace": pod.namespace}
@@ -199,7 +197,6 @@ def _scheduler(pod: Pod) -> str:
 
 
 def _proofs(pod: Pod, asked: Mapping[str, str]) -> Iterator[Evidence]:
-    """That another scheduler has the pod, and what it asks for."""
     named = pod.spec.scheduler_name
     yield quotes.of_pod(pod, named, "{.spec.schedulerName}") if named else quotes.of_pod_name(pod)
     resource, amount = next(iter(asked.items()))

@@ -1,7 +1,4 @@
-"""Rules about how much of the GPUs is free, how much of that no pod can get, and which GPUs HAMi does not know.
-
-Their stages are the answer of `gpus`, and a part of the digest.
-"""
+"""Rules for `gpus` and the digest: how much of the GPUs is free, what no pod can get, and which GPUs HAMi lacks."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -25,7 +22,7 @@ from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.gpus import LITTLE_MEMORY, NO_MEMORY, CardSeen, GpusScene, largest
 
 _NOTABLE = 0.2
-"""The part of a type's memory from which on memory that no pod can get is worth a warning."""
+"""From this part of a type's memory on, memory that no pod can get is worth a warning."""
 _MAX_NEAR = 3
 
 
@@ -37,7 +34,7 @@ def ghosts(scene: GpusScene) -> list[Finding]:
 
 @rule("capacity", "not-enough-evidence")
 def room(scene: GpusScene) -> Iterator[Finding]:
-    """The finding that some GPUs have room, and where the largest free slice is; or that all are full."""
+    """The finding that some GPUs have room, with the largest free slice; or that all are full."""
     cards, world = scene.registered, scene.cluster
     if not cards:
         return
@@ -110,7 +107,7 @@ def stranded(scene: GpusScene) -> Iterator[Finding]:
 
 @rule("node-unregistered")
 def unregistered(scene: GpusScene) -> Iterator[Finding]:
-    """The finding that nodes should have GPUs of the type that is asked about, and HAMi does not know them."""
+    """The finding that nodes should have GPUs of the type asked about, and HAMi does not know them."""
     world, view, by_dra = scene.cluster, scene.cluster.views[-1], served(scene.slices)
     expecting = (
         name for name in scene.names if name not in by_dra and wants_own_plugin(scene.by_name[name], world.config)

@@ -1,7 +1,7 @@
-"""Requests that are too large: for every GPU, for every node, or than their author meant; and what makes them fit.
+"""Rules about requests that are too large: for every GPU, for every node, or than their author meant.
 
-The end of other pods helps no request that no empty node can hold. For others the smallest changes are tried against
-HAMi's filter: to ask for less, to go to nodes that the pod's own selection leaves out, or to end a holder.
+Ending pods helps only a request that an empty node can hold. For such requests HAMi's filter tries the smallest
+changes: to ask for less, to use nodes that the pod's own selection leaves out, or to end a holder.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ from playbooks.rules.common.holders import are_siblings, edit, edit_owner, end_p
 from playbooks.scenes.waiting_pod import ALL_BUT_SIZE, PodScene
 
 _LARGEST_INIT = Version(2, 10, 0)
-"""Since this version init containers count by the largest; before, they add up (pkg/device/devices.go, 2.9, 2.10)."""
+"""From this version on init containers count by the largest; before, they add up (pkg/device/devices.go, 2.9, 2.10)."""
 _ALL_CORES = 100
 _MENDED: tuple[Code, ...] = (
     "card-insufficient-memory",
@@ -50,8 +50,7 @@ _MENDED: tuple[Code, ...] = (
 
 def why_large(scene: PodScene, code: Code) -> Part | None:
     """Why a request is larger than meant: too many cores, init containers added up, or a GPU's whole memory by default.
-
-    `code` is that of the finding that says what there is too little of.
+    `code` is that of the finding that says what is lacking.
     """
     own = _more_cores(scene) if code == "card-insufficient-core" else None
     if own is not None or code not in _MENDED:
@@ -79,9 +78,7 @@ def _whole(scene: PodScene) -> Part | None:
 
 
 def _added_up(scene: PodScene, code: Code) -> Part | None:
-    """Several containers that together ask for more than the devices have: init containers count all at once in older
-    versions; app containers always do.
-    """
+    """Containers that ask for too much together: older versions add up init containers, all versions app containers."""
     asking, install = scene.request.containers, scene.install
     older = scene.version is not None and scene.version < _LARGEST_INIT
     summed = all_inits = older and any(container.init for container in asking)
@@ -110,7 +107,7 @@ def _added_up(scene: PodScene, code: Code) -> Part | None:
 
 
 def _each(scene: PodScene, size: int) -> int:
-    """The most memory, of a device or an equal part of it, that each container may have on an empty node; 0 if none."""
+    """The most memory, of a device or an equal part of one, that each container may have on an empty node; else 0."""
     asking = scene.request.containers
     if not all(container.memory_mib for container in asking):
         return 0
@@ -124,7 +121,7 @@ def _each(scene: PodScene, size: int) -> int:
 
 
 def _more_cores(scene: PodScene) -> Part | None:
-    """More cores than any device of the kind has, where they are counted by number."""
+    """The request has more cores than any device of its kind, where cores are counted by number."""
     for container in scene.request.containers:
         every = (card.card for name in scene.nodes for card in scene.view.cards(name))
         cards = [card for card in every if card.is_of(container.word)]
@@ -141,7 +138,6 @@ def _more_cores(scene: PodScene) -> Part | None:
 
 
 def _set_limits(pod: Pod, label: Text, container: str, limits: Mapping[str, int]) -> NextAction:
-    """To write amounts into the template of the pod's owner; a pod alone has to be created again."""
     found = next((one for one in pod.spec.containers if one.name == container), None)
     requests = (found.resources.requests if found and found.resources else None) or {}
     both = {key: amount for key, amount in limits.items() if key in requests}
@@ -154,13 +150,13 @@ def _pairs(amounts: Mapping[str, int]) -> str:
 
 
 _LEAVING = timedelta(minutes=2)
-"""How long after its grace period (metadata.deletionTimestamp) a deleted pod is still taken as leaving."""
+"""How long after its grace period (metadata.deletionTimestamp) a deleted pod still counts as leaving."""
 BY_AFFINITY = "nodeAffinity"
 _MAX_TRIED = 20
 
 
 class Loosened(NamedTuple):
-    """A looser selection: labels that have to go (`nodeAffinity` for the affinity), and nodes that then take a pod."""
+    """A looser selection: the labels to remove (`nodeAffinity` for the affinity), and nodes that then take the pod."""
 
     parts: tuple[str, ...]
     nodes: list[str]
@@ -178,8 +174,8 @@ class Loosened(NamedTuple):
 
 
 def loosen(scene: PodScene, names: Sequence[str]) -> Loosened | None:
-    """How to loosen the pod's node selection least, so that it fits on a node of `names` that the selection rules out;
-    None where it would fit on none of the first few.
+    """The smallest change of the pod's node selection that lets it fit on a node of `names` outside the selection; None
+    where none of the first few would take it.
     """
     drops = NodeFilter(_without(scene.pod, affinity=True)).obstacle
     unselected = (name for name in names if name in scene.obstacles and scene.obstacles[name].text == SELECTOR_TEXT)
@@ -212,13 +208,12 @@ def _missed(pod: Pod, node: Node) -> tuple[str, ...]:
 
 
 def _without(pod: Pod, *, affinity: bool) -> Pod:
-    """Without its node selector, and without its affinity if that is to go too."""
     kept = None if affinity else pod.spec.affinity
     return structs.replace(pod, spec=structs.replace(pod.spec, node_selector=None, affinity=kept))
 
 
 class Largest(NamedTuple):
-    """The largest card that a pod may have, and on how many nodes it may have one."""
+    """The largest GPU that a pod may have, and on how many nodes."""
 
     node: str
     card: Card
@@ -226,9 +221,8 @@ class Largest(NamedTuple):
 
 
 def too_small(scene: PodScene) -> Largest | None:
-    """The largest GPU that the pod may have, where the pod asks for more memory than this GPU has when empty.
-
-    None where waiting may help, and where a node that the pod may go to should have GPUs and none can be read.
+    """The largest GPU that the pod may have, if it asks for more memory than that GPU has when empty; else None. None
+    too where waiting may help, or where GPUs of a node that the pod may go to cannot be read.
     """
     asked = max((container.memory_mib for container in scene.request.containers), default=0)
     if not asked or len(scene.views) != 1:
@@ -253,22 +247,21 @@ def too_small(scene: PodScene) -> Largest | None:
 
 
 def admits(scene: PodScene, card: Card) -> bool:
-    """Whether the pod asks for this kind of card, and the pod's type and UUID annotations allow this one."""
+    """Whether the pod asks for this kind of GPU, and its type and UUID annotations allow this one."""
     wanted, rules = scene.request.constraints, scene.view.rules
     allowed = type_allows(wanted, CardState(card), rules) and uuid_allows(wanted, card.uuid, rules)
     return scene.is_asked_for(card) and allowed
 
 
 def loosen_selection(scene: PodScene) -> list[NextAction]:
-    """The step that loosens the pod's selection, where nothing else keeps it from nodes that would take it now."""
+    """The step that loosens the pod's selection, if nothing else keeps it from nodes that would take it now."""
     loosened = loosen(scene, list(scene.obstacles)) if scene.request.containers else None
     return [edit_owner(scene.pod, loosened.label(), loosened.patch())] if loosened else []
 
 
 def impossible(scene: PodScene, words: Sequence[Evidence]) -> Finding | None:
-    """The finding that the request is larger than any registered node, even empty; None without such devices.
-
-    `words`: the schedulers' statements as evidence.
+    """The finding that the request is larger than any registered node, even empty; None without such devices. `words`:
+    the schedulers' statements as evidence.
     """
     if not scene.request.containers or not scene.nodes or not scene.too_large:
         return None
@@ -307,14 +300,14 @@ def _claim(scene: PodScene) -> Text:
 
 
 class ImpossibleCount(NamedTuple):
-    """A container that asks for a number of devices that HAMi never gives at once. `numbers`: `1, 2, 4, 8`."""
+    """A container with a number of devices that HAMi never gives; `numbers` are those it gives: `1, 2, 4, 8`."""
 
     container: ContainerRequest
     numbers: str
 
 
 def never_given(scene: PodScene) -> ImpossibleCount | None:
-    """The first container that asks for a number of devices HAMi never gives, though some node has enough devices."""
+    """The first container with a number of devices that HAMi never gives, though some node has enough devices."""
     for container in scene.request.containers:
         device = scene.config.by_word[container.word]
         cards = ((name, scene.view.cards(name)) for name in scene.refusals_when_empty)
@@ -333,14 +326,14 @@ def nearest_refusal(scene: PodScene) -> tuple[str, verdicts.Verdict]:
 
 
 def at_most(scene: PodScene, word: str) -> tuple[int, int]:
-    """The memory in MiB of the largest device of the kind `word`, and the most such devices on one node."""
+    """The MiB of the largest device of the kind `word`, and the most such devices on one node."""
     names = scene.refusals_when_empty
     nodes = [[card.card.memory_mib for card in scene.view.cards(name) if card.card.is_of(word)] for name in names]
     return max((size for memory in nodes for size in memory), default=0), max(map(len, nodes), default=0)
 
 
 def over_a_card(scene: PodScene) -> int:
-    """The percentage of a GPU that is asked for if above 100, else 0: only HAMi before 2.10 leaves it so."""
+    """The requested percentage of a GPU's memory if above 100 (only before HAMi 2.10), else 0."""
     container = request_amounts.largest_request(scene)
     if container is None or container.memory_mib or container.percentage == UNSET_PERCENTAGE:
         return 0
@@ -348,9 +341,8 @@ def over_a_card(scene: PodScene) -> int:
 
 
 def advise(scene: PodScene) -> list[NextAction]:
-    """Steps that would make the pod fit, each tried against the filter; at most three.
-
-    To loosen the selection comes first where the request is larger than the chosen nodes' GPUs, else last.
+    """At most three steps that would make the pod fit, each tried against HAMi's filter. Loosening the selection comes
+    first if the request is larger than the chosen nodes' GPUs, else last.
     """
     elsewhere = loosen_selection(scene)
     changes = _changes(scene)
@@ -361,7 +353,7 @@ def _changes(scene: PodScene) -> list[NextAction]:
     if not scene.request.containers or not scene.candidates or len(scene.views) != 1 or scene.view.ledger is None:
         return []
     names = scene.view.registered(scene.candidates)
-    # The next pod of the same owner would take the place again of one that ended.
+    # If a sibling ended, its owner would create another pod, which takes the place again.
     siblings = {f"{pod.namespace}/{pod.name}" for pod in scene.view.facts.pods or () if are_siblings(pod, scene.pod)}
     changes = smallest_changes(scene.view, names, scene.request)
     return [_action(scene, change) for change in changes if change.pod not in siblings]
@@ -373,7 +365,7 @@ def _action(scene: PodScene, change: PlacementChange) -> NextAction:
         of_whole = any(card.card.memory_mib == change.amount for card in scene.view.cards(change.node))
         what = "percent" if of_whole else what
     if change.pod:
-        # It holds its GPUs until it is gone, and should have been by then.
+        # A pod that is being deleted holds its GPUs until it is gone, which is due by this time.
         leaving = (one for one in scene.view.facts.pods or () if one.metadata.deletion_timestamp)  # few of many
         found = (one for one in leaving if f"{one.namespace}/{one.name}" == change.pod)
         since = next((one.metadata.deletion_timestamp for one in found), None)
@@ -399,7 +391,6 @@ def _action(scene: PodScene, change: PlacementChange) -> NextAction:
 
 
 def _without_annotations(scene: PodScene, change: Text, what: str, node: str) -> NextAction:
-    """To remove the annotations that the change is about; one that is about none is left to the reader's editor."""
     names, written = scene.device.names, scene.pod.metadata.annotations or {}
     about = {
         "drop-uuid": (names.use_uuid, names.no_use_uuid),

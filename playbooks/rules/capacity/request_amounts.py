@@ -1,7 +1,5 @@
-"""What a container asks HAMi for, in the vendor's own unit and words.
-
-What HAMi's reasons mean for other vendors' devices is not always what the same word means for a GPU: HAMi v2.10,
-pkg/device/kunlun/topo.go, awsneuron, metax, mthreads and ascend device.go.
+"""What a container asks HAMi for, in the vendor's own unit and words. HAMi's reasons can mean other things for other
+vendors' devices: HAMi v2.10, pkg/device/kunlun/topo.go, awsneuron, metax, mthreads and ascend device.go.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +28,7 @@ def largest_request(scene: PodScene) -> ContainerRequest | None:
 
 
 def size(container: ContainerRequest) -> tuple[int, int, int]:
-    """The sort key of how hard a container is to place: its memory, percentage, and number of devices."""
+    """A sort key: how hard a container is to place, by its memory, percentage, and number of devices."""
     return container.memory_mib, container.percentage, container.count
 
 
@@ -49,7 +47,6 @@ _CHANGES = {
 
 
 def most_devices(scene: PodScene) -> ContainerRequest | None:
-    """The container that asks for the most devices."""
     return max(scene.request.containers, key=lambda container: container.count, default=None)
 
 
@@ -77,7 +74,6 @@ def _own(scene: PodScene, container: ContainerRequest) -> str:
 
 
 def most_cores(scene: PodScene) -> ContainerRequest | None:
-    """The container that asks for the most cores."""
     return max(scene.request.containers, key=lambda container: container.cores, default=None)
 
 
@@ -88,7 +84,7 @@ def cores(scene: PodScene, container: ContainerRequest, amount: int | None = Non
 
 
 def change(scene: PodScene, wanted: PlacementChange, *, what: str = "") -> Text:
-    """A placement change in words; memory also in the unit of the vendor's resource where that is not MiB."""
+    """A change in words; memory also in the unit of the vendor's resource where that is not MiB."""
     what = what or wanted.what
     amount, gpus = f"{wanted.amount:,}", scene.gpus
     if what == "cores":
@@ -116,7 +112,7 @@ def limits_of(scene: PodScene, wanted: PlacementChange, what: str) -> dict[str, 
 
 
 def proof(scene: PodScene, container: ContainerRequest | None, resources: Sequence[str]) -> list[Evidence]:
-    """The evidence of how much of the first of these resources the container asks for, else another container."""
+    """The evidence of what the container asks for, by the first of these resources that it, or any container, names."""
     pod = scene.pod
     everywhere = [*(pod.spec.init_containers or ()), *pod.spec.containers]
     own = [candidate for candidate in everywhere if container is not None and candidate.name == container.container]
@@ -184,7 +180,7 @@ def own_words(scene: PodScene, cause: RankedCause) -> Prose | None:
 
 
 def is_soft(scene: PodScene) -> bool:
-    """Whether the pod asks for the soft split of an NPU, by HAMi-core; otherwise the chip's templates split it."""
+    """Whether the pod asks HAMi-core to split an NPU (soft); otherwise the chip's templates split it."""
     return "hami-core" in scene.request.constraints.more
 
 
@@ -215,17 +211,14 @@ class Shortage(NamedTuple):
 
     @property
     def figures(self) -> dict[str, str]:
-        """The requested amount and the most that a node has, as texts need them."""
         return {"asked": _amount(self.resource, self.asked), "most": _amount(self.resource, self.most)}
 
     def claim(self, text: str, count: int) -> Text:
-        """The claim about `count` nodes; `text` is kube-scheduler's own."""
         if self.everywhere:
             return Text("kubernetes-filter.never", **self.figures, resource=self.resource, text=text, count=count)
         return Text("kubernetes-filter.claim", text=self.noted(text), count=count)
 
     def noted(self, text: str) -> Text:
-        """kube-scheduler's text, followed by both figures."""
         return spaced(text, Text("words.in-parentheses", text=Text("kubernetes-filter.short", **self.figures)))
 
     def proofs(self, pod: Pod) -> list[Evidence]:

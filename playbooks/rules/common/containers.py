@@ -1,4 +1,4 @@
-"""What a pod's containers are doing, by their statuses, and what the log of one that ended says last."""
+"""What a pod's containers are doing, by their statuses, and the last words in the log of one that ended."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -36,12 +36,11 @@ class GpuContainers(NamedTuple):
 
 
 def statuses(pod: Pod) -> list[ContainerStatus]:
-    """The statuses of a pod's init containers, then of the others."""
     return [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]
 
 
 def path_in(pod: Pod, container: str, field: str) -> str:
-    """The JSONPath of a field in the statuses of all init containers, or of all others, where this one is."""
+    """The JSONPath of a field in the statuses of all init containers, or of all app containers, where this one is."""
     init = any(status.name == container for status in pod.status.init_container_statuses or ())
     return f"{{.status.{'initContainerStatuses' if init else 'containerStatuses'}[*].{field}}}"
 
@@ -52,7 +51,7 @@ def stuck(status: ContainerStatus) -> bool:
 
 
 def between_restarts(status: ContainerStatus, now: datetime) -> bool:
-    """Whether the container was restarted moments ago after an error, as in a crash loop between two ends."""
+    """Whether the container was restarted after an error so lately that it may be in a crash loop."""
     running, ended = status.state.running, status.last_state.terminated
     if running is None or ended is None or not ended.exit_code or not status.restart_count:
         return False
@@ -90,7 +89,7 @@ def gpu_containers(pod: Pod, config: DeviceConfig) -> list[Container]:
 
 _ERROR = re.compile(r"^[EF]\d{4} |^panic: |^fatal error: |^Error: ")
 _HEADER = re.compile(r"^[IWEF]\d{4} [^\]\n]*\] |^Error: ")
-"""The beginning of a line of klog, or of one about a refused flag; a panic has neither, and brackets of its own."""
+"""Matches how a klog line begins, or one about a refused flag; a panic's first line has neither."""
 _KLOG = re.compile(r"^[IWEF]\d{4} ")
 _KILLED = (0, 137, 143)
 
@@ -115,9 +114,8 @@ def last_of(logs: Iterable[LogSeen], end: StateTerminated, *, running: bool) -> 
 
 
 def _last_words(log: LogSeen, end: StateTerminated, *, over: bool) -> LastWords | None:
-    """The last error of a run; of one that is `over`, and that nobody killed, else its last line, if not klog's.
-
-    What is no program of Go's, such as the runtime or a shell, prints plain text. Goroutine dumps may follow an error.
+    """The last error of a run; else its last line, if the run is `over`, nobody killed it, and the line is not klog's.
+    A runtime or a shell prints plain text. Goroutine dumps may follow an error.
     """
     if line := next((line for line in reversed(log.lines) if _ERROR.match(line)), ""):
         return LastWords(log, line, error=True)
@@ -128,11 +126,11 @@ def _last_words(log: LogSeen, end: StateTerminated, *, over: bool) -> LastWords 
 
 
 _BETWEEN_CRASHES = timedelta(minutes=10)
-"""The time after a crash in which a container counts as between two: kubelet waits at most 5 minutes between starts."""
+"""Up to this time after a crash the next one may come: kubelet waits at most 5 minutes between starts."""
 
 
 def plugin_statuses(pod: Pod, *, monitor: bool = False) -> list[ContainerStatus]:
-    """The statuses of a plugin pod's containers that hand GPUs out, and of init containers; or those of vGPUmonitor."""
+    """The statuses of a plugin pod's containers that hand out GPUs, and of init containers; or those of vGPUmonitor."""
     return [status for status in statuses(pod) if is_monitor(status.name) == monitor]
 
 

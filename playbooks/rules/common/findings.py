@@ -47,10 +47,10 @@ def finding(
     of: Install | None = None,
     plugin: Version | None = None,
 ) -> Finding:
-    """A finding whose claim, which may quote other programs, has no credentials; each proof once, no empty node.
+    """A finding without credentials in its claim, which may quote other programs; each proof and node once.
 
-    Where a known bug of this install (`of`), or of a device plugin of version `plugin`, can be behind it, the last step
-    is to upgrade to a release without that bug; it is the first where the others only look.
+    Where a known bug of this install (`of`), or of device plugin version `plugin`, can be the cause, the last step is
+    to upgrade; it is the first one of a confirmed finding whose other steps only look.
     """
     told = one_line(masked(claim, _LONGEST)) if isinstance(claim, str) else _masked(claim)
     last = _upgrade(code, told, proofs, of, plugin) if of else ()
@@ -77,7 +77,7 @@ def _upgrade(
 
 
 def _facts(value: object) -> Iterator[str]:
-    """The keys and the words in a claim and its values; no text that is in a language already."""
+    """The keys and words in a claim and its values, except texts that are in a language already."""
     match value:
         case str():
             yield value
@@ -125,7 +125,7 @@ def scene_gaps(scene: ClusterScene, undecodable: Sequence[str]) -> list[Gap]:
 
 
 def confidence_in(install: InstallSeen, capacity: Capacity, undecodable: Sequence[str]) -> Confidence:
-    """`confirmed` only where everything that decides was read: an unread holder may fill a GPU."""
+    """`confirmed` only if everything that decides was read, since an unread holder may fill a GPU; else `suspected`."""
     unread = capacity.gaps or undecodable or install.install.version is None
     return "suspected" if unread else "confirmed"
 
@@ -141,7 +141,7 @@ def fit_gaps(scene: PodScene) -> list[Gap]:
 
 
 def other_vendors(scene: PodScene) -> list[str]:
-    """The resources that the pod asks for of vendors whose fit is not modelled."""
+    """The pod's resources of vendors whose fit is not modelled."""
     devices = scene.config.devices
     domains = tuple(
         f"{domain}/" for device in devices for domain in (device.names.domain, device.resources.count.split("/")[0])
@@ -163,8 +163,8 @@ def in_messages(
 ) -> list[tuple[Hit, Evidence, str]]:
     """The signatures in the runtime's messages about these containers, with evidence and the container's name.
 
-    What a container waits for comes first, then this run's end, then the last one's: a back-off has no such words. In a
-    pod that is not HAMi's, the last words of a container that was started are its program's own: no proof.
+    First what a container waits for, then this run's end, then the last one's. What a started container said last is no
+    proof, except a device plugin's.
     """
     found: list[tuple[Hit, Evidence, str]] = []
     for status in statuses:
@@ -190,22 +190,20 @@ def signed(
     *,
     pod: Pod | None = None,
 ) -> Finding:
-    """The finding that a signature proves, with its fix as the next step; `pod` is the one that said the words."""
+    """The finding that a signature proves, with its fix as the next step; `pod` is the one that printed the words."""
     code, actions = hit.signature.code, [fix_of(hit, pod)]
     return finding(code, claim, nodes=nodes, proofs=proofs, actions=actions, of=install, plugin=hit.version)
 
 
 def fix_of(hit: Hit, pod: Pod | None = None, look: str = "") -> NextAction:
-    """The signature's fix as a step in words, which no one command does; `look` is a command that shows what to change.
-
-    A `pod` that has NVIDIA's runtime class is not told to set it.
+    """The signature's fix as a step in words; `look` is a command that shows what to change. A `pod` that has NVIDIA's
+    runtime class is not told to set it.
     """
     hit = hit._replace(classed=pod is not None and "nvidia" in pod.spec.runtime_class_name)
     return step(hit.fix, look, changes_cluster=not hit.fix_looks)
 
 
 def log_line(log: LogSeen, line: str) -> Evidence:
-    """The evidence of a line of a container's log, with its time where it has one."""
     parsed = parse_line(line, log.read_at) if log.read_at else None
     options = ["--previous"] if log.previous else []
     return of_logged(log.pod, log.container, line, parsed and parsed.at, *options, source="log")

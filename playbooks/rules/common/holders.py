@@ -1,9 +1,7 @@
-"""Who holds GPUs, and what they use of them: a pod's owner, how it is edited, its team, and figures as evidence.
+"""Who holds GPUs, and what they use: a pod's owner, its team (from labels or annotations), and figures as evidence.
 
-A team is named where a label or annotation of the pod names one.
-
-`waited_for` names holders that have launched no kernel for hours, and whose end lets a pod in. Only what is measured
-counts: a holder without figures is not known to be idle. Whether the pod fits without them is HAMi's filter's to say.
+`waited_for` names holders that have launched no kernel for hours, and whose end lets a pod in by HAMi's filter. Only
+what is measured counts: a holder without figures is not known to be idle.
 """
 
 import json
@@ -42,28 +40,31 @@ class Owner(NamedTuple):
 
     @property
     def asked(self) -> str:
-        """Who is asked about the pod: its team where one is named, else kind and name of the owner."""
+        """Whom to ask about the pod: its team where one is named, else its owner by kind and name."""
         return self.team or f"{self.kind} {self.name}"
 
 
 def owner_of(pod: Pod | Holder) -> Owner:
-    """The pod's owner: its controller; of a ReplicaSet the Deployment, by the ReplicaSet's name without the hash."""
+    """The pod's owner: its controller; for a ReplicaSet the Deployment, whose name is that without the hash."""
+    metadata = pod.metadata
+    return Owner(*(_controller(pod) or ("Namespace", "", metadata.namespace)), _team(metadata))
+
+
+def _controller(pod: Pod | Holder) -> tuple[str, str, str] | None:
     metadata = pod.metadata
     refs = metadata.owner_references or ()
     ref = next((owner for owner in refs if owner.controller), next(iter(refs), None))
     if ref is None:
-        return Owner("Namespace", "", metadata.namespace, _team(metadata))
-    kind, name = ref.kind, ref.name
+        return None
     ending = f"-{metadata.label(_HASH_LABEL)}"
-    if kind == "ReplicaSet" and name.endswith(ending):
-        kind, name = "Deployment", name.removesuffix(ending)
-    return Owner(kind, metadata.namespace, name, _team(metadata))
+    if ref.kind == "ReplicaSet" and ref.name.endswith(ending):
+        return "Deployment", metadata.namespace, ref.name.removesuffix(ending)
+    return ref.kind, metadata.namespace, ref.name
 
 
 def are_siblings(pod: Pod | Holder, other: Pod | Holder) -> bool:
     """Whether the same controller would start either pod again."""
-    owner = owner_of(pod)
-    return owner.kind != "Namespace" and owner[:3] == owner_of(other)[:3]
+    return pod.namespace == other.namespace and _controller(pod) is not None and _controller(pod) == _controller(other)
 
 
 _BUILT_IN = ("Job", "CronJob")
@@ -79,14 +80,13 @@ def _edited(pod: Pod | Holder) -> tuple[str, str]:
 
 
 def _named(pod: Pod | Holder) -> str:
-    """What has to change, as texts name it: `Deployment ml/web`."""
     kind, name = _edited(pod)
     group = f" ({group})" if kind in _BUILT_IN and (group := _group(pod, kind)) else ""
     return f"{kind}{group} {pod.namespace}/{name}"
 
 
 def of_owner(pod: Pod) -> dict[str, Prose]:
-    """Values for texts of steps: `owner`, `Deployment ml/web`, and `anew`, what is created again once it is edited."""
+    """Values for texts of steps: `owner` (`Deployment ml/web`), and `anew`, what is created again once it is edited."""
     kind, _ = _edited(pod)
     anew = Text("change.template-fixed", kind=kind)
     if kind == "Pod":
@@ -99,23 +99,21 @@ def of_owner(pod: Pod) -> dict[str, Prose]:
 
 
 def _group(pod: Pod | Holder, kind: str) -> str:
-    """The API group of an owner that is an operator's, such as Volcano's Job; empty for Kubernetes' own."""
+    """The API group of an operator's kind, such as Volcano's Job; empty for Kubernetes' own."""
     version = next((owner.api_version for owner in pod.metadata.owner_references or () if owner.kind == kind), "")
     group = version.rpartition("/")[0]
     return group if "." in group else ""
 
 
 def _resource(pod: Pod | Holder, kind: str) -> str:
-    """The kind of the pod's owner as kubectl takes it: `job`, or `job.batch.volcano.sh`."""
     return ".".join(filter(None, (kind.lower(), _group(pod, kind))))
 
 
 def edit(pod: Pod, label: Text, verb: tuple[str, ...] = ("edit",), *rest: str) -> NextAction:
     """The step that changes the pod's owner, and with it the pod: `kubectl VERB deployment/web REST`.
 
-    A pending pod without an owner is replaced, in an editor if `verb` is `edit`. Other owners, and a pod that has its
-    node, are created again by whoever has the manifest (the pod as read would go to its node without a scheduler): the
-    command only shows them.
+    A pending pod without an owner is replaced. For other owners, and pods that have a node (a copy would go there
+    without a scheduler), the command only shows them: whoever has the manifest creates them again.
     """
     kind, name = _edited(pod)
     target = _resource(pod, kind), name
@@ -140,7 +138,7 @@ def edit_owner(pod: Pod, change: Prose, patch: Mapping[str, object] | None = Non
 
 
 def recreate(pod: Pod, label: Text) -> NextAction:
-    """The step that deletes a pod so that it is created again: by its owner, or by whoever has its manifest."""
+    """The step that deletes a pod, so that its owner, or whoever has its manifest, creates it again."""
     owner = _named(pod)
     again = Text("change.by-owner", owner=owner) if owner_of(pod).kind != "Namespace" else Text("change.by-hand")
     label = Text("change.recreate", change=label, again=again)
@@ -155,7 +153,7 @@ def without_env(container: str, *names: str) -> dict[str, object]:
 
 _SCALED = ("Deployment", "StatefulSet", "ReplicaSet")
 _COST = "controller.kubernetes.io/pod-deletion-cost=-1"
-"""The annotation by which a Deployment ends this pod first when it is scaled down."""
+"""The annotation that makes a Deployment end this pod first when it is scaled down."""
 
 
 class PodEnd(NamedTuple):
@@ -166,10 +164,10 @@ class PodEnd(NamedTuple):
 
 
 def stop(pod: Pod | Holder, pods: Iterable[Pod | Holder]) -> PodEnd:
-    """How to end a pod for good: by its owner, which would start another. `pods`: among them those of the same owner.
+    """How to end a pod for good: through its owner, which would start another. `pods` has those of the same owner.
 
-    A StatefulSet ends its highest numbers first, a Deployment the pod that costs least. Where the owner has another
-    number of pods than is known here, kubectl refuses to scale it.
+    A StatefulSet ends its highest numbers first, a Deployment the pod of the least deletion cost. kubectl refuses to
+    scale an owner that has another number of pods than is known here.
     """
     (kind, name), owner, own = _edited(pod), _named(pod), ("-n", pod.namespace)
     if kind == "Pod":
@@ -189,7 +187,7 @@ def stop(pod: Pod | Holder, pods: Iterable[Pod | Holder]) -> PodEnd:
 
 
 def end_pod(name: str, node: str, every: Iterable[Pod | Holder]) -> NextAction:
-    """The step to wait for a pod (NAMESPACE/NAME, one of `every`), or to end it for good: `node` takes another then."""
+    """The step to wait for a pod (NAMESPACE/NAME, one of `every`), or to end it for good: `node` then has room."""
     pods = [*every]
     pod = next(one for one in pods if f"{one.namespace}/{one.name}" == name)
     end = stop(pod, pods)
@@ -217,7 +215,6 @@ class MeasuredSnapshot(Protocol):
 
 
 def of_use(use: ContainerUse, reading: Sample, node: str, measured: MeasuredSnapshot) -> Evidence:
-    """The evidence of one figure of a container."""
     return of_sample(f"Pod {use.namespace}/{use.pod}", reading, node, measured, grep=f'"{use.pod}"')
 
 
@@ -242,9 +239,8 @@ NO_ROOM = frozenset[Code](
 
 
 def in_question(scene: PodScene) -> dict[str, list[str]]:
-    """At most three nodes, with their GPUs, that would take the pod if holders ended that are old enough to be idle.
-
-    Nodes with the most memory to gain come first. Empty where the pod fits, and where HAMi's filter cannot be asked.
+    """At most three nodes with their GPUs, those with the most memory to gain first, that would take the pod if holders
+    ended which are old enough to be idle; empty where the pod fits, or HAMi's filter cannot be asked.
     """
     ledger = scene.view.ledger
     asks = scene.nodes_seen and scene.request.containers and not scene.pod.spec.node_name
@@ -265,7 +261,7 @@ def in_question(scene: PodScene) -> dict[str, list[str]]:
 
 
 def waited_for(scene: PodScene) -> Finding | None:
-    """The finding that the pod would fit if idle pods that hold GPUs of one node ended; None where it would not."""
+    """The finding that the pod would fit if idle pods on one node ended; None where it would not."""
     measured = scene.usage
     if measured is None or scene.view.ledger is None or not measured.usage.usage.containers:
         return None

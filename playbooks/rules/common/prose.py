@@ -41,7 +41,6 @@ def command(*words: str) -> str:
 
 
 def see_cards(node: str) -> tuple[NextAction, ...]:
-    """The step to look at a node's GPUs and their holders."""
     return (step(Text("gpus.see", node=node), command("gpus", "--node", node)),)
 
 
@@ -51,7 +50,6 @@ def see_node(node: str) -> tuple[NextAction, ...]:
 
 
 def see_quota(namespace: str) -> tuple[NextAction, ...]:
-    """The step to look at what counts against a namespace's quotas."""
     return (step(Text("quota.see", namespace=namespace), command("quota", namespace)),)
 
 
@@ -72,7 +70,7 @@ _MAX_NEAR = 3
 
 
 def near_names(typed: str, names: Sequence[str]) -> list[str]:
-    """The nodes that end in what was typed (`16` for `gpu-node-016`), or contain it, then those with a close name."""
+    """The nodes that end in what was typed (`16` for `gpu-node-016`), then those with it inside, then similar names."""
     ending = [name for name in names if f"-{plain_numbers(name)}".endswith(f"-{plain_numbers(typed)}")]
     containing = [name for name in names if typed in name]
     near = difflib.get_close_matches(typed, names, n=_MAX_NEAR)
@@ -80,5 +78,4 @@ def near_names(typed: str, names: Sequence[str]) -> list[str]:
 
 
 def see_all_nodes() -> tuple[NextAction, ...]:
-    """The step to list all nodes."""
     return (step(Text("gpus.all-nodes"), command("nodes", "--all")),)

@@ -1,4 +1,4 @@
-"""Rules about how kube-scheduler is told to ask HAMi's extender: what in its configuration keeps pods waiting."""
+"""Rules about kube-scheduler's configuration of HAMi's extender: what in it keeps pods waiting."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
@@ -29,8 +29,8 @@ from playbooks.scenes.cluster import InstallScene
 from playbooks.scenes.waiting_pod import PodScene
 
 EXTENDER_BIND, _OWN_PORT = "extender-bind", 9444
-"""The flag with the address of /filter and /bind after 2.10, and their port without it (HAMi's main branch,
-cmd/scheduler/main.go). Whether that port speaks TLS there was not seen. Up to 2.10 they are at --http_bind."""
+"""The flag with the address of /filter and /bind after 2.10 (up to 2.10 --http_bind), and their default port (HAMi's
+main branch, cmd/scheduler/main.go). Whether that port speaks TLS is not known."""
 _RETRIES_SINCE = Version(2, 10, 0)
 _DEFAULT_RETRY_S = 28.0
 """--node-lock-retry-timeout: the seconds that a bind waits for a node's lock (HAMi cmd/scheduler/main.go at v2.10)."""
@@ -53,8 +53,8 @@ def misconfigured(scene: InstallScene) -> Iterator[Finding]:
 
 
 def never_asked(seen: InstallSeen, words: Collection[str], proofs: Sequence[Evidence] = ()) -> list[Finding]:
-    """The finding that kube-scheduler never asks HAMi, or not where HAMi listens, if one of `words` is in a faulty line
-    (`schedulerName`, `urlPrefix` …; `kind` where no extender is named). `proofs` are quoted first.
+    """The finding that kube-scheduler never asks HAMi, or at a wrong address, if a faulty line has one of `words`, such
+    as `schedulerName` (`kind` where no extender is named). `proofs` are quoted first.
     """
     config = find_scheduler_config(seen.config_maps, kube_scheduler_of(seen.install))
     if not isinstance(config, SchedulerConfig) or not seen.install.flags:
@@ -64,12 +64,12 @@ def never_asked(seen: InstallSeen, words: Collection[str], proofs: Sequence[Evid
 
 
 _WRONG_SETUP = {"nothing": ("schedulerName",), "extender": ("urlPrefix", "filterVerb")}
-"""The words of faults in kube-scheduler's configuration that explain, by how far a pod came, why no further."""
+"""By how far a pod came: the words of configuration faults that explain why it came no further."""
 
 
 @rule("extender-misconfigured", "scheduler-no-leader")
 def never_asked_about(scene: PodScene) -> list[Finding]:
-    """The findings why kube-scheduler does not ask HAMi about the pod, where nobody tried it or HAMi was silent."""
+    """The findings why kube-scheduler does not ask HAMi about the pod, if nobody tried it or HAMi said nothing."""
     words = _WRONG_SETUP.get(scene.attempt.stage, ())
     if not words or scene.pod.spec.scheduler_name != scene.install.scheduler_name:
         return []
@@ -90,7 +90,6 @@ def _finding(
 
 
 def managed_proof(config: SchedulerConfig) -> Evidence:
-    """The evidence of the resources that kube-scheduler's file leaves to HAMi."""
     return _proof(config, "managedResources")
 
 
@@ -114,7 +113,6 @@ def _faults(scene: InstallScene, config: SchedulerConfig) -> Iterator[ExtenderFa
 
 
 def _of_asking(seen: InstallSeen, config: SchedulerConfig) -> Iterator[ExtenderFault]:
-    """Whether it has a profile of the scheduler's name, and where and what that asks of HAMi."""
     name = seen.install.scheduler_name
     if config.names and name not in config.names:
         text = Text("extender-misconfigured.profile", name=name, names=", ".join(config.names))
@@ -142,7 +140,7 @@ def _address(install: Install, extender: Extender) -> Iterator[ExtenderFault]:
         where = bind
     else:
         right = str(port) == bind.rpartition(":")[2] and (bool(own) or asked.scheme == scheme)
-        # A version that is not known may have the flag, and listen at its default.
+        # An unknown or newer version may have the new flag, and listen at its default port.
         newer = install.version is None or install.version.version > NEWEST_READ
         right = right or (not own and port == _OWN_PORT and newer)
         where = where if bind and extender.is_local and not right else None
@@ -152,10 +150,8 @@ def _address(install: Install, extender: Extender) -> Iterator[ExtenderFault]:
 
 
 def _unmanaged(scene: InstallScene, extender: Extender) -> Iterator[ExtenderFault]:
-    """The resources that kube-scheduler itself would look for on the nodes, where nobody registers them.
-
-    Of other vendors only those that the scheduler's flags leave on and whose devices are there: charts leave out the
-    rest. Pods that ask for NVIDIA's are not affected.
+    """Resources that kube-scheduler would itself look for on the nodes, where nobody registers them. Charts leave out
+    other vendors' resources, so only those count that the scheduler's flags leave on and that are there.
     """
     if not scene.components.resources_known:
         return
@@ -176,7 +172,7 @@ def _unmanaged(scene: InstallScene, extender: Extender) -> Iterator[ExtenderFaul
 
 
 def _timeout(scene: InstallScene, extender: Extender) -> Iterator[ExtenderFault]:
-    """Since 2.10 a bind may wait for a node's lock longer than kube-scheduler waits for the bind."""
+    """From 2.10 on a bind may wait longer for a node's lock than kube-scheduler waits for the bind."""
     waits = extender.timeout_s
     if waits is None or scene.version is None or scene.version < _RETRIES_SINCE:
         return

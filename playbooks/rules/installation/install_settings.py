@@ -1,6 +1,4 @@
-"""Rules about what was installed and how it was started: versions that do not belong together, log level, open
-profiles, roles, and the temporary change that is open on the scheduler's Deployment, as its record says.
-"""
+"""Rules about what was installed and how it was started: versions, log level, open profiles, roles, open changes."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -133,7 +131,7 @@ def profiles(scene: InstallScene) -> Iterator[Finding]:
     for pod, extender in _started(scene):
         bind = profiles_address(install.flags, version) or install.flags.get("http_bind", "?")
         if install.flags.get("profiling", "").lower() in _TRUE and not is_loopback(bind):
-            # Meant for as long as a change that switched it on is open: that change is told by itself.
+            # Profiling is wanted while a change that switched it on is open, which has a finding of its own.
             needed = open_for(install.deployment, PROFILING, scene.now)
             key = "pprof-exposed.needed" if needed else "pprof-exposed.flag"
             claim = Text(key, bind=bind, until=needed.at if needed else "")
@@ -147,7 +145,7 @@ def profiles(scene: InstallScene) -> Iterator[Finding]:
 
 
 def _on_metrics_port(scene: InstallScene, pod: Pod, extender: Container, version: Version) -> Finding:
-    """Only suspected: which port answers was not tried, it follows from the version."""
+    """Only suspected: the version, not a try, tells which port answers."""
     install = scene.install
     port = str(metrics_port(install.flags))
     # The Services that carry the port out of the cluster.
@@ -174,7 +172,6 @@ def _on_metrics_port(scene: InstallScene, pod: Pod, extender: Container, version
 
 
 def _edit(label: Text, deployment: Workload | None) -> NextAction:
-    """To change how the scheduler is started, by hand."""
     what = ("-n", deployment.namespace, "edit", "deployment", deployment.name) if deployment else ()
     return act(label, kubectl(*what) if what else "")
 
@@ -229,13 +226,13 @@ def stuck(scene: InstallScene) -> Iterator[Finding]:
 
 
 LATE_S = 60.0
-"""Seconds after its deadline from which an open change is taken as left behind: nobody reverts it."""
+"""Seconds after its deadline from which on nobody is expected to revert an open change."""
 _CLAIM, _QUOTE = 600, 4000
 
 
 @rule("change-open", "change-unreadable")
 def opened(scene: InstallScene) -> Iterator[Finding]:
-    """The finding about a temporary change that is open on the scheduler's Deployment; at most one can be."""
+    """The finding about the change that is open on the scheduler's Deployment; there is at most one."""
     deployment = scene.install.deployment
     text = deployment.metadata.annotation(KEY) if deployment else None
     if deployment and text is not None:
@@ -243,7 +240,7 @@ def opened(scene: InstallScene) -> Iterator[Finding]:
 
 
 def open_for(deployment: Workload | None, kind: ChangeKind, now: datetime) -> Record | None:
-    """The record of the open change of that kind, None when there is none or its deadline is over."""
+    """The record of the open change of that kind; None when there is none or its deadline is over."""
     text = deployment.metadata.annotation(KEY) if deployment else None
     record = read_record(text) if text is not None else None
     if not isinstance(record, Record) or record.kind.verb != kind.verb:
@@ -270,7 +267,6 @@ def open_change(deployment: Workload, text: str, now: datetime) -> Finding:
 
 
 def described(record: Record, now: datetime) -> dict[str, str]:
-    """The values for texts about an open change."""
     return {
         "change": record.shown,
         "container": record.container,

@@ -41,7 +41,7 @@ def plugins_fail(scene: InstallScene) -> list[Finding]:
         return []
     sides, sets = scene.questioned
     read = scene_of(sides.values(), sets, scene.seen, scene.now)
-    # That pods are not ready is told anyway.
+    # Another finding reports pods that are not ready.
     stages = [HANDS_OUT_NOTHING, *([_SETTINGS] if scene.was_read("nodes") else [])]
     found = [told for told in run(stages, read).findings if told.code != "device-plugin-not-ready"]
     refused = [cause.told(of=scene.install) for cause in refused_pods(sets)] if sets else []
@@ -51,7 +51,6 @@ def plugins_fail(scene: InstallScene) -> list[Finding]:
 
 @rule("plugin-not-ready", reads=_READS)
 def plugins_unready(scene: InstallScene) -> Iterator[Finding]:
-    """The finding that pods of the device plugin are not ready."""
     down = plugins_down(scene.plugin_pods, scene.now)
     if not down or not scene.plugins:
         return
@@ -103,7 +102,6 @@ def _missing(scene: InstallScene, nodes: Mapping[str, tuple[Node, KeptOff | None
 
 
 def _why(kept: KeptOff) -> Text:
-    """What keeps every plugin off the node, as far as objects tell."""
     first = kept.obstacles[0]
     detail = kept.taint if first.text == TAINT_TEXT else first.detail
     return Text("plugin-missing.obstacle", text=first.text, detail=detail)
@@ -115,7 +113,7 @@ def _counts(daemon_set: Workload) -> list[Evidence]:
 
 
 def _passes(pod: Pod, now: datetime) -> bool:
-    """A pod that is on its way in or out: its DaemonSet has another one, or will. One that crashes is not."""
+    """Whether the pod is on its way in or out, so that its DaemonSet has another one. One that crashes is not."""
     if pod.metadata.deletion_timestamp or pod.status.phase in ("Failed", "Succeeded"):
         return True
     if any(status.restart_count or stuck(status) for status in statuses(pod)):

@@ -1,10 +1,8 @@
 """Rules about HAMi's scheduler itself: whether it exists, whether it is well, and which pod leads.
 
-From 2.8 on the extender serves only where its own kube-scheduler holds the lease; from 2.9 on the leader's pod carries
-a label that the Service selects, so that without a labelled pod the webhook has no endpoint (HAMi #1954). So the
-lease's holder, the label on the pods and the Service's endpoints have to agree.
-
-A container that does not serve is told by how its last run ended, and by what that run logged.
+From 2.8 on the extender serves only where its own kube-scheduler holds the lease; from 2.9 on the leader's pod has a
+label that the Service selects, so without it the webhook has no endpoint (HAMi #1954). Lease, label and endpoints have
+to agree. How its last run ended, and what that run logged, tell about a container that does not serve.
 """
 
 import re
@@ -61,7 +59,6 @@ def none_found(scene: PodScene) -> Iterator[Finding]:
 
 
 def search_for_scheduler() -> NextAction:
-    """The step to look for a scheduler that was not found."""
     look = kubectl("get", "deploy", "-A", "-l", f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}")
     return step(Text("scheduler-down.search"), look)
 
@@ -99,7 +96,7 @@ def _down(scene: HamiScene) -> Finding | None:
 
 
 def _not_ready(install: Install, runs: Sequence[LogSeen]) -> Finding:
-    """There are pods, none of them is ready: what they wait for, and how the last run of their containers ended."""
+    """No pod is ready: what they wait for, and how the last run of their containers ended."""
     worst = [what_ails(pod) for pod in install.pods]
     what = "-n", install.namespace
     reason = why_it_ends(install.pods, runs, install.version.version if install.version else None)
@@ -116,9 +113,8 @@ def _not_ready(install: Install, runs: Sequence[LogSeen]) -> Finding:
 
 
 def what_ails(pod: Pod) -> Evidence:
-    """The evidence of what is wrong with a pod: a container that waits, why it is not ready, or its phase.
-
-    For an image that cannot be pulled the message is quoted, which names the image.
+    """The evidence of what is wrong with a pod: a container that waits, why it is not ready, or its phase. For an image
+    that cannot be pulled the message is quoted, which names the image.
     """
     waiting = [status.state.waiting for status in pod.status.container_statuses or () if status.state.waiting]
     if waiting and "Image" in waiting[0].reason and waiting[0].message.strip():
@@ -150,14 +146,12 @@ def never_led(scene: HamiScene, proofs: Sequence[Evidence] = ()) -> list[Finding
 
 
 def _show_roles(install: Install) -> NextAction:
-    """Which of the pods leads, by its label."""
     names = (pod.name for pod in install.pods)
     look = kubectl("-n", install.namespace, "get", "pods", *names, "-L", ROLE_LABEL)
     return step(Text("scheduler-no-leader.pods"), look)
 
 
 def _leaderless(scene: HamiScene, lease: Lease) -> Finding:
-    """Nobody renews the lease."""
     renewed, install = parse_time(lease.spec.renew_time), scene.install
     reason = why_nobody_leads(scene.process.runs)
     claim = Text("scheduler-no-leader.claim", since=format_time(renewed) if renewed else "?")
@@ -171,7 +165,7 @@ def _leaderless(scene: HamiScene, lease: Lease) -> Finding:
 
 @rule("scheduler-degraded")
 def past_crashes(scene: HamiScene) -> Iterator[Finding]:
-    """The findings that a scheduler's container crashed within a day but is well by now, or that a pod was evicted."""
+    """The findings that a scheduler's container crashed within a day but is well now, or that a pod was evicted."""
     since = format_time(scene.now - _CRASH_WINDOW)
     evicted = (pod for pod in scene.install.pods if pod.status.reason == "Evicted")
     for pod in evicted:
@@ -198,7 +192,7 @@ def past_crashes(scene: HamiScene) -> Iterator[Finding]:
 
 
 def _crashed(install: Install, pod: Pod, status: ContainerStatus, ended: StateTerminated, claim: Prose) -> Finding:
-    """A container whose last run crashed: of a kill that memory explains its heap is to be looked at."""
+    """A container whose last run crashed; if memory explains it, the step looks at the heap."""
     logs = kubectl("-n", pod.namespace, "logs", pod.name, "-c", status.name, "--previous", "--tail=50")
     look = [step(Text("scheduler-degraded.logs"), logs)]
     if ended.exit_code == _KILLED or ended.reason == _OUT_OF_MEMORY:
@@ -277,7 +271,7 @@ def _labels(scene: InstallScene) -> Finding | None:
 
 
 def _stranger(scene: InstallScene) -> Finding | None:
-    """The lease is renewed by something that is no pod of the scheduler; as it should be while pods come and go."""
+    """Something that is no pod of the scheduler renews the lease, as it may for a moment while pods come and go."""
     install = scene.install
     deployment = install.deployment
     wanted = deployment.spec.replicas if deployment else None
@@ -308,7 +302,7 @@ Proven = tuple[Hit, Sequence[Evidence]]
 
 def why_it_ends(pods: Iterable[Pod], runs: Sequence[LogSeen], version: Version | None) -> Part | None:
     """Why the first container that does not run ended, by a signature where one is known; None without any end."""
-    # Down, or up after an end, and not only started for the first time.
+    # Containers that are down, or up again after an end; not those that start for the first time.
     ill = ((pod, status) for pod in pods for status in statuses(pod) if not status.ready)
     sick = [(pod, status) for pod, status in ill if stuck(status) or _end(status)]
     for pod, status in sick:
@@ -340,7 +334,7 @@ def _end(status: ContainerStatus) -> StateTerminated | None:
 
 
 def _signed(pod: Pod, status: ContainerStatus, runs: Sequence[LogSeen], version: Version | None) -> Proven | None:
-    """The runtime's words about the start, then the container's own."""
+    """The runtime's words about the start come first, then the container's own."""
     for hit, proof, _ in in_messages(pod, [status], version, "scheduler-message"):
         return hit, [proof]
     for log in _logs(pod, status, runs):
@@ -350,13 +344,12 @@ def _signed(pod: Pod, status: ContainerStatus, runs: Sequence[LogSeen], version:
 
 
 def _logs(pod: Pod, status: ContainerStatus, runs: Sequence[LogSeen]) -> list[LogSeen]:
-    """Of the container, that of the run that ended last first: while none runs, it is what the log shows."""
+    """The container's logs, that of the run that ended last first: while none runs, it is what the log shows."""
     own = [log for log in runs if log.pod.metadata.uid == pod.metadata.uid and log.container == status.name]
     return sorted(own, key=lambda log: log.previous != (status.state.running is not None))
 
 
 def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequence[LogSeen]) -> Part:
-    """How it ended and what it said last, without a reading of it."""
     never = end.reason in NEVER_STARTED and end.message
     said = f"{end.reason}: {quotes.shown(end.message)}" if never else how_it_ended(end)
     means, proofs = Text("scheduler-down.ended", container=status.name, how=said), [of_end(pod, status, end)]
@@ -371,19 +364,17 @@ def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequenc
 
 
 def _unstopped(line: str) -> str:
-    """For the end of a sentence."""
     return line.rstrip(" .:。")
 
 
 def how_it_ended(end: StateTerminated) -> Text:
-    """How a run ended, in words: its reason and exit code."""
     if end.reason and end.reason != "Error":
         return Text("scheduler-down.how", reason=end.reason, code=end.exit_code)
     return Text("device-plugin-crash.other", code=end.exit_code)
 
 
 def _continued(log: LogSeen, line: str) -> list[Evidence]:
-    """The line behind one that ends with a colon: an error in a file has its place there."""
+    """The line after one that ends with a colon: an error in a file has its place there."""
     if not line.rstrip().endswith(":"):
         return []
     at = len(log.lines) - 1 - log.lines[::-1].index(line)

@@ -1,7 +1,4 @@
-"""Rules about what surrounds HAMi, or stands in its place.
-
-HAMi may be missing, Kubernetes too old, clocks may differ, or the bot may lack rights to read.
-"""
+"""Rules about what surrounds HAMi: HAMi missing, Kubernetes too old, clocks apart, or no rights to read."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -28,10 +25,10 @@ from playbooks.scenes.cluster import InstallScene
 from playbooks.scenes.waiting_pod import PodScene
 
 OLDEST = Version(1, 23)
-"""The oldest Kubernetes by HAMi's README. An older kubelet does not ask the device plugin which devices it prefers: the
-GPU in the container can be another one than HAMi recorded on the pod (HAMi#2232, HAMi-core#170)."""
+"""The oldest Kubernetes by HAMi's README. Older kubelets do not ask the device plugin which devices it prefers, so the
+container may get another GPU than HAMi recorded (HAMi#2232, HAMi-core#170)."""
 SHOWS_HAMI = (DEPLOYMENTS_SOURCE, PODS_SOURCE)
-"""The sources of which one unread is enough not to know whether HAMi is there."""
+"""The sources that must both be read to know whether HAMi is there."""
 _NEEDED = (*SHOWS_HAMI, "nodes")
 
 
@@ -43,7 +40,7 @@ def too_old(scene: InstallScene) -> list[Finding]:
 
 
 def background(nodes: Sequence[Node]) -> list[Finding]:
-    """The findings about too old nodes, as information: they may explain another GPU in the container, no refusal."""
+    """The findings about nodes whose kubelet is too old, as information: they explain a wrong GPU, but no refusal."""
     return unsupported("", nodes, severity="info")
 
 
@@ -127,9 +124,7 @@ def answer_without_hami(verb: str, asked: QuestionSnapshot, seen: InstallSeen) -
 
 @rule("hami-not-installed")
 def without_hami(scene: PodScene) -> Iterator[Finding]:
-    """The finding, for a pending pod, that HAMi is not installed, with the scheduler's own words; none for a pod that
-    asks through claims alone.
-    """
+    """The finding, for a pending pod, that HAMi is not installed, in its scheduler's words; not for claims alone."""
     pod, seen, words = scene.pod, scene.seen, scene.attempt.evidence
     if (claim := seen.not_installed) and (scene.asked or not pod.spec.resource_claims):
         yield _finding(_with_words(claim, pod, words), _proofs(pod, words))
@@ -148,16 +143,14 @@ def perhaps_without_hami(scene: PodScene) -> Iterator[Finding]:
 
 
 _OWN_NAMES = Version(2, 3, 0)
-"""The version since which HAMi writes annotations of its own names."""
+"""The version from which on HAMi writes annotations under its own names."""
 _PREDECESSOR = "4pd.io/"
 """The prefix of the annotations of HAMi's predecessor, 4paradigm's k8s-vgpu-scheduler."""
 
 
 @rule("not-enough-evidence", "resource-unknown", reads=("nodes",))
 def predecessors(scene: PodScene) -> Iterator[Finding]:
-    """The finding that nodes have only annotations of HAMi's predecessor, or the pod asks for its resources where HAMi
-    runs: the predecessor has other rules and names.
-    """
+    """The finding that nodes, or the pod's resources, are those of HAMi's predecessor, whose names and rules differ."""
     asks = next((name for name in extended_resources(scene.pod) if name.startswith(_PREDECESSOR)), "")
     if asks and scene.version is not None and not is_offered(asks, scene.nodes.values()):
         named, hami = scene.pod.spec.scheduler_name or KUBERNETES_SCHEDULER, scene.install.scheduler_name

@@ -17,13 +17,12 @@ from playbooks.rules.common.findings import finding
 from playbooks.scenes.nodes import NodeScene, NodesScene
 
 PROVEN = 3
-"""The most nodes of a finding that are quoted."""
+"""How many nodes of a finding are quoted at most."""
 
 
 class Fault(NamedTuple):
-    """A fault of a node, by its object. Nodes with equal faults have them from the same cause.
-
-    `device`: the word of the other vendor's device that it is about; empty for the first vendor's and for the node.
+    """A fault of a node, by its object; nodes with equal faults have them from the same cause. `device`: the word of
+    another vendor's device that it is about; empty for NVIDIA's, and for the node itself.
     """
 
     code: Code
@@ -43,7 +42,6 @@ class Group(NamedTuple):
 
     @property
     def shown(self) -> list[NodeScene]:
-        """The nodes that the finding quotes."""
         return [self.scene.see(name) for name in self.names[:PROVEN]]
 
     @property
@@ -52,9 +50,8 @@ class Group(NamedTuple):
 
 
 class NodeCause(msgspec.Struct, frozen=True):
-    """A cause on one node. Causes with the same code and `why` are one cause on several nodes.
-
-    `why` is made of facts, as a signature's id, never of prose. `node` is empty where it is not known which one.
+    """A cause on one node. Causes with the same code and `why` are one cause on several nodes. `why` is made of facts,
+    such as a signature's id, never of prose. `node` is empty where it is not known.
     """
 
     code: Code
@@ -84,9 +81,8 @@ def by_cause(
     quiet: Callable[[NodeCause], bool] = lambda _: False,
     of_all: bool = False,
 ) -> list[Finding]:
-    """One finding per cause, in the order of the codes; of one code that of the most nodes first.
-
-    `fact` gives a node's causes, for nodes read by themselves, or `of_all`; causes that are `quiet` become information.
+    """One finding per cause, in the order of the codes; of one code the cause of the most nodes first. `fact` gives a
+    node's causes, of nodes whose pods and logs were read, or `of_all`; `quiet` causes are information.
     """
     groups = dict[tuple[Code, str], list[str]]()
     for node, names in scene.alike if of_all else scene.read:
@@ -110,12 +106,11 @@ def by_cause(
 
 
 def uncordon(node: Node, uuids: Sequence[str]) -> tuple[NextAction, NextAction]:
-    """The steps to see who cordoned the node's GPUs, and to uncordon these; others that are named stay cordoned."""
+    """The steps to see who cordoned the node's GPUs, and to uncordon these but not others."""
     named = [name.strip() for name in (node.metadata.annotation(CORDON_KEY) or "").split(",")]
     left = ",".join(fromkey for fromkey in dict.fromkeys(named) if fromkey and fromkey not in uuids)
     change = ("--overwrite", f"{CORDON_KEY}={left}") if left else (f"{CORDON_KEY}-",)
-    values = {"node": node.name, "cards": [*uuids], "count": len(uuids)}
-    label = Text("card-cordoned.uncordon" if left else "card-cordoned.uncordon-all", **values)
+    label = Text("card-cordoned.uncordon", node=node.name, cards=prose.names(uuids, 2), count=len(uuids))
     return who_cordoned(node.name), act(label, kubectl("annotate", "node", node.name, *change))
 
 

@@ -1,7 +1,4 @@
-"""Faults of nodes by their objects, one per cause, so that consequences are not told twice.
-
-Other vendors' devices have their own plugins, labels and words.
-"""
+"""Finds faults of nodes by their objects, one per cause, so that consequences are not told twice."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +53,7 @@ from playbooks.scenes.nodes import NodeScene, NodesScene, OtherDevice
 _HEEDS_HEALTH = (2, 7)
 _HEEDS_CORDON = (2, 10)
 _CONSEQUENCES = ("stale", "deleted", "no-allocatable")
-"""Reasons for a missing registration that follow from a node that is not ready: its device plugin does not run."""
+"""Reasons for a missing registration that a node has because it is not ready: its device plugin does not run."""
 _EXPLAINED = ("device-plugin-", "allocatable-mismatch")
 
 
@@ -81,12 +78,11 @@ def by_fault(scene: NodesScene) -> dict[Code, list[tuple[Fault, list[str], list[
 
 
 def excused(scene: NodesScene) -> set[str]:
-    """The nodes whose faults about HAMi's device plugin do not count, since a DRA driver replaces the plugin."""
+    """The nodes where faults of HAMi's device plugin do not count, because a DRA driver replaces it."""
     return {name for node, names in scene.alike if node.is_by_driver and node.once(_of_plugin) for name in names}
 
 
 def gaps_of(scene: NodesScene) -> list[Gap]:
-    """The gaps about the nodes."""
     gaps = capacity_gaps(scene.seen, Capacity([], [], []), scene.undecodable)
     gaps += [gap for gap in scene.owners.values() if isinstance(gap, Gap)]
     gaps += [*(scene.plugins.gaps if scene.plugins else ()), *scene.questioned.gaps]
@@ -98,15 +94,15 @@ def gaps_of(scene: NodesScene) -> list[Gap]:
 
 
 def object_gaps(scene: NodesScene) -> list[Gap]:
-    """The gaps about the nodes but those of logs: what objects prove needs no log."""
+    """The gaps about the nodes, except those of logs: what objects prove needs no log."""
     of_logs = [gap for side in scene.questioned.sides.values() for gap in side.log_gaps]
     return [gap for gap in scene.once(gaps_of) if gap not in of_logs]
 
 
 def faults_of(node: NodeScene) -> list[Fault]:
-    """The faults of the node, without those that its own pods and logs explain (if it was read by itself)."""
+    """The faults of the node, without those that its own pods and logs explain, where these were read."""
     of_plugin = [] if node.is_by_driver else node.once(_of_plugin)
-    # A young lock is the usual course of things, and one that the next bind releases keeps nobody out.
+    # A young lock is normal, and one that the next bind releases keeps no pod out.
     locks = [(vendor, lock) for vendor, lock in locks_of(node) if lock.phase != "held" or lock.age > USUAL_ALLOCATION]
     found = [*_of_kubernetes(node), *of_plugin]
     for vendor, lock in locks:
@@ -123,7 +119,6 @@ def faults_of(node: NodeScene) -> list[Fault]:
 
 
 def _told(node: NodeScene) -> list[NodeCause]:
-    """What keeps a node that was read by itself from its work."""
     searches = (plugin_faults, kept_off, counted_otherwise, gpu_faults)
     return [cause for search in searches for cause in node.once(search)] or node.once(monitor_fault)
 
@@ -138,7 +133,6 @@ def _of_kubernetes(node: NodeScene) -> Iterator[Fault]:
 
 
 def _of_plugin(node: NodeScene) -> list[Fault]:
-    """What is asked of device plugins."""
     down = not_ready(node.node)
     registration = [fault for fault in _registration(node) if not (down and fault.why in _CONSEQUENCES)]
     if down:
@@ -180,7 +174,7 @@ def _registration(node: NodeScene) -> Iterator[Fault]:
 
 
 def other_handshake(node: NodeScene, registered: Registration) -> Judgement | None:
-    """What HAMi's version makes of the handshake of a vendor's other than NVIDIA; None without one, or if unknown."""
+    """What HAMi's version makes of the handshake of a vendor other than NVIDIA; None without one, or if unknown."""
     key = registered.vendor.handshake.format(word=registered.word)
     text = node.node.metadata.annotation(key) if key else None
     if text is None or node.among.version is None:
@@ -193,7 +187,6 @@ def other_handshake(node: NodeScene, registered: Registration) -> Judgement | No
 
 
 def _plugin(node: NodeScene) -> Iterator[Fault]:
-    """HAMi's own device plugin."""
     if node.expects_gpus and node.plugin.health not in ("ready", "unseen"):
         about = node.plugin.why if node.plugin.health != "missing" else ""
         why = "monitor" if node.plugin.monitor else "claim"
@@ -201,7 +194,7 @@ def _plugin(node: NodeScene) -> Iterator[Fault]:
 
 
 def _slots(node: NodeScene) -> Iterator[Fault]:
-    """Kubelet offers the slots of the healthy cards, some plugins those of all. Of MIG cards only a zero tells."""
+    """Kubelet offers the slots of healthy GPUs, some plugins those of all. For MIG GPUs only a zero tells."""
     if not isinstance(node.state, Registration):
         return
     capacity, offered = node.node.status.capacity or {}, node.node.status.allocatable or {}
@@ -218,7 +211,7 @@ def _slots(node: NodeScene) -> Iterator[Fault]:
 
 
 def _settings(node: NodeScene) -> Iterator[Fault]:
-    """What HAMi's ConfigMap sets for the node by name, and its device plugin registered otherwise."""
+    """A setting of HAMi's ConfigMap for the node by name that its device plugin registered otherwise."""
     for card in node.own.cards[:1] if node.own else ():
         for setting in differing_settings(node.node, card, node.among.settings, node.among.version):
             code = "mode-not-fit" if setting.key == MODE_SETTING else "registered-otherwise"
@@ -229,12 +222,12 @@ def _settings(node: NodeScene) -> Iterator[Fault]:
 
 
 def lock_of(node: NodeScene, vendor: Vendor = FIRST) -> LockState | None:
-    """The state of the lock that keeps pods for the vendor's devices off the node, None when there is none."""
+    """The state of the lock that keeps pods for the vendor's devices off the node; None without a lock."""
     return lock_on(node.node, node.among.install, node.among.now, node.among.owners, vendor)
 
 
 def locks_of(node: NodeScene) -> list[tuple[Vendor, LockState]]:
-    """The locks of the node by vendor: the usual one, then those of vendors whose binds lock in their own way."""
+    """The node's locks by vendor: the usual one, then those of vendors whose binds lock in their own way."""
     found = ((vendor, lock_of(node, vendor)) for vendor in (FIRST, *OWN_LOCKS))
     return [(vendor, state) for vendor, state in found if state is not None]
 
@@ -290,7 +283,7 @@ def registration_beside(node: NodeScene) -> Iterator[Fault]:
                 continue
             code, why = code_and_why(node.node, device.state, device.device)
             health = plugin.health if (plugin := _plugin_of(node, device.device)) else ""
-            # Whether only a resource that other programs serve under the same name says that HAMi hands it out.
+            # Without an annotation or label, the resource may be that of another program with the same name.
             own = node.node.metadata.annotation(device.device.names.register) is not None
             own = own or bool(vendor.node_label[0] and node.node.metadata.label(vendor.node_label[0]))
             severity: Severity = "info" if device.device.names.shares_domain and not own else "warning"
@@ -322,12 +315,10 @@ def plugin_claim(fault: Fault, names: Sequence[str], plugin: Plugin) -> Text:
 
 
 def plugin_trouble(fault: Fault, plugin: Plugin) -> Text:
-    """What is wrong with the device plugin of a node whose registration is at fault."""
     return Text(_PLUGIN_TROUBLES[fault.about], why=plugin.why)
 
 
 def told_beside(group: Group) -> Part:
-    """The claim, evidence and steps about nodes with a fault of another vendor's devices."""
     scene, fault, names, shown = group.scene, group.fault, group.names, group.shown
     device, first = scene.config.by_word[fault.device], shown[0]
     plugin, count = _plugin_of(first, device), device.resources.count

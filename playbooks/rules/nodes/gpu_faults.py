@@ -1,12 +1,12 @@
-"""Faulty GPUs of a node whose device plugin works: by kubelet's figures, the plugin's log and node conditions.
+"""Rules about faulty GPUs of a node whose device plugin works: by kubelet's figures, the plugin's log, node conditions.
 
 Kubelet offers as many slots fewer than it counts as the plugin calls unhealthy. When the plugin ends, kubelet offers
-none for five minutes and then counts none (Kubernetes 1.36 pkg/kubelet/cm/devicemanager): so a zero tells about GPUs
-only once the plugin that runs now has registered.
+none for five minutes and then counts none (Kubernetes 1.36 pkg/kubelet/cm/devicemanager), so a zero tells about GPUs
+only once the running plugin has registered.
 
-Of a second device plugin for HAMi's GPU resource kubelet takes whichever registered last. Both listen on the same
+If a second device plugin offers HAMi's GPU resource, kubelet takes the one that registered last. Both use the same
 socket file, and the one that lost logs nothing and stays ready (HAMi#829, HAMi#736, HAMi#587; HAMi v2.10.0 and
-NVIDIA/k8s-device-plugin server.go): the figures tell, and the other plugin's pod.
+NVIDIA/k8s-device-plugin server.go): only the figures, and the other plugin's pod, tell.
 """
 
 import re
@@ -50,9 +50,8 @@ def faulty_gpus(scene: NodesScene) -> list[Finding]:
 
 
 def gpu_faults(node: NodeScene) -> list[NodeCause]:
-    """The cause that says that a GPU of this node is faulty, by the nearest witness; at most one.
-
-    The log and kubelet's figures count only for a node that was read by itself, and whose device plugin works.
+    """The cause that a GPU of this node is faulty, by the nearest witness; at most one. The log and kubelet's figures
+    count only where the node's pods and logs were read, and its device plugin works.
     """
     if (side := node.side) is None:
         return list(filter(None, [reported(node.node)]))
@@ -79,7 +78,7 @@ def gpu_faults(node: NodeScene) -> list[NodeCause]:
 
 
 def _short(node: Node, gpus: NodeGpus) -> list[str]:
-    """The resources of the node's GPUs of which kubelet offers fewer than it counts, by whole GPUs or all of them."""
+    """The GPU resources of which kubelet offers fewer than it counts, by whole GPUs or all of them."""
     capacity, offered = node.status.capacity or {}, node.status.allocatable or {}
     split = gpus.cards[0].slots if gpus.cards else 1
     names = [name for name in capacity if name == gpus.resource or name.startswith(MIG)]
@@ -93,7 +92,6 @@ def _short(node: Node, gpus: NodeGpus) -> list[str]:
 
 
 def _logged(side: NodeSide, node: Node, short: Iterable[str]) -> NodeCause | None:
-    """What the plugin's log says of a GPU, with kubelet's figures."""
     for pod in side.plugin_pods:
         by_name = {status.name: status for status in plugin_statuses(pod)}
         for log in side.logs:
@@ -168,14 +166,13 @@ _SHARED = ("", "hami-core")
 @rule("second-device-plugin")
 def second_plugin(scene: NodesScene) -> list[Finding]:
     """The finding that a second device plugin offers a node's GPUs: kubelet counts another number than HAMi registered.
-
     None where HAMi hands out one slot per GPU, or MIG devices: then the numbers cannot tell.
     """
     return by_cause(scene, counted_otherwise, ["second-device-plugin"])
 
 
 def counted_otherwise(node: NodeScene) -> list[NodeCause]:
-    """The cause that kubelet counts other GPUs than the node's plugin registered, if the node was read by itself."""
+    """The cause that kubelet counts other GPUs than the node's plugin registered, where the node's pods were read."""
     if node.side is None or not node.was_read or FIRST not in node.vendors:
         return []
     gpus = node.gpus

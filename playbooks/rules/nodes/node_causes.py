@@ -1,6 +1,5 @@
-"""Why a node hands out no GPUs: its device plugin, another plugin beside it, its GPUs, the cause first.
-
-The same rules serve nodes that would take a pending pod if they handed out their GPUs.
+"""Why a node hands out no GPUs: its device plugin, another plugin beside it, or its GPUs, the cause first. The same
+rules serve nodes that would take a pending pod if they handed out their GPUs.
 """
 
 from collections.abc import Iterable
@@ -30,10 +29,8 @@ NODE_CODES: tuple[Code, ...] = tuple(dict.fromkeys(code for rule in HANDS_OUT_NO
 def node_causes(
     sides: Iterable[NodeSide], sets: PluginSets | None, seen: InstallSeen, now: datetime, *vendors: Vendor
 ) -> list[Finding]:
-    """The findings about what keeps these nodes from handing out GPUs, one per cause; none where all is well, or was
-    not read.
-
-    `vendors`: whose device plugins are looked at; by default all whose devices a node should have.
+    """The findings about what keeps these nodes from handing out GPUs, one per cause; none where all is well, or
+    unread. `vendors`: whose device plugins are looked at; by default those of all devices that a node should have.
     """
     return run([HANDS_OUT_NOTHING], scene_of(sides, sets, seen, now, *vendors)).findings
 
@@ -41,7 +38,6 @@ def node_causes(
 def scene_of(
     sides: Iterable[NodeSide], sets: PluginSets | None, seen: InstallSeen, now: datetime, *vendors: Vendor
 ) -> NodesScene:
-    """The scene of these nodes, which were read by themselves."""
     questioned = NodesInQuestion({side.name: side for side in sides}, sets)
     nodes = [side.node for side in questioned.sides.values() if not isinstance(side.node, Gap)]
     return NodesScene(seen, nodes, now, questioned, vendors=vendors)
@@ -65,8 +61,8 @@ def nodes_at_fault(scene: PodScene, cause: RankedCause) -> list[Finding]:
 
 
 def with_nodes_behind(scene: PodScene, told: Finding | None) -> list[Finding]:
-    """The finding `told`, after findings why nodes that HAMi chose hand out no GPUs: HAMi binds pods there for as long
-    as it knows the registration. Each such pod is refused after Bind and leaves its lock behind.
+    """The finding `told`, after findings why nodes that HAMi chose hand out no GPUs. As long as HAMi has their
+    registration it binds pods there, and each is refused after Bind and leaves its lock behind.
     """
     if told is None:
         return []
@@ -75,6 +71,5 @@ def with_nodes_behind(scene: PodScene, told: Finding | None) -> list[Finding]:
 
 
 def _causes(scene: PodScene, sides: Iterable[NodeSide]) -> list[Finding]:
-    """What keeps these nodes from handing out what the pod asks for."""
     cluster = scene.cluster
     return node_causes(sides, cluster.questioned.sets, cluster.seen, scene.now, scene.device.vendor)

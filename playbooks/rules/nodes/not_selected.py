@@ -26,7 +26,7 @@ _TOLERATED = ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "p
 
 
 class KeptOff(NamedTuple):
-    """All that keeps a DaemonSet's pods off a node: labels and affinity before taints."""
+    """What keeps a DaemonSet's pods off a node: labels and affinity before taints."""
 
     workload: Workload
     node: Node
@@ -51,7 +51,6 @@ class KeptOff(NamedTuple):
 
     @property
     def tolerate(self) -> NextAction:
-        """The step that makes the DaemonSet's pods tolerate the taint."""
         edit = kubectl("-n", self.workload.namespace, "edit", "daemonset", self.workload.name)
         return act(Text("device-plugin-not-selected.tolerate", taint=self.taint), edit)
 
@@ -75,7 +74,7 @@ def keeps_off(daemon_sets: Sequence[Workload], node: Node) -> KeptOff | None:
 
 @rule(*_CODES, reads=("plugin sets",))
 def not_selected(scene: NodesScene) -> list[Finding]:
-    """The findings that HAMi's device plugin is kept off nodes with GPUs, maybe on purpose if other nodes have it."""
+    """The findings that HAMi's device plugin is kept off nodes with GPUs, perhaps on purpose if other nodes have it."""
     sets = scene.questioned.sets
     quiet = (_CODES[0],) if scene.is_sweep and sets is not None and in_use(sets) else ()
     return by_cause(
@@ -84,7 +83,7 @@ def not_selected(scene: NodesScene) -> list[Finding]:
 
 
 def kept_off(node: NodeScene) -> list[NodeCause]:
-    """The cause why a node has no pod of HAMi's device plugin, if the node was read by itself."""
+    """The cause why a node, whose pods were read, has no pod of HAMi's device plugin."""
     side, sets = node.side, node.among.questioned.sets
     if side is None or sets is None or not node.was_read or isinstance(side.pods, Gap) or FIRST not in node.vendors:
         return []
@@ -92,7 +91,6 @@ def kept_off(node: NodeScene) -> list[NodeCause]:
 
 
 def _not_wanted(sets: PluginSets, node: NodeScene) -> list[NodeCause]:
-    """The DaemonSet does not want a pod on this node, which has GPUs by a label or by what kubelet counts."""
     label, gpus = FIRST.gpu_label(node.node), node.gpus
     kept = None if isinstance(sets.sets, Gap) else keeps_off(sets.sets, node.node)
     if kept is None:
@@ -132,7 +130,7 @@ def in_use(sets: PluginSets) -> bool:
 
 
 def none_selected(sets: PluginSets, nodes: Sequence[Node]) -> list[Finding]:
-    """The finding that the DaemonSets want a pod on no node at all, because no node has their label."""
+    """The finding that no node has the label of these DaemonSets, so that they want no pod at all."""
     if isinstance(sets.sets, Gap) or not sets.sets or not nodes or in_use(sets):
         return []
     kept = [keeps_off(sets.sets, node) for node in nodes]
@@ -145,7 +143,7 @@ def none_selected(sets: PluginSets, nodes: Sequence[Node]) -> list[Finding]:
 
 
 def refused_pods(sets: PluginSets, node: str = "") -> list[NodeCause]:
-    """The cause that the API server refuses the DaemonSet's pods, as their RuntimeClass does not exist."""
+    """The cause that the API server refuses the DaemonSet's pods, because their RuntimeClass does not exist."""
     events = () if isinstance(sets.events, Gap) else sets.events
     found = in_events((event for event in events if event.reason == "FailedCreate"), None)
     for hit, proof in found[:1]:
@@ -161,7 +159,7 @@ def selector_of(daemon_set: Workload) -> str:
 
 
 def selector_proof(daemon_set: Workload) -> Evidence:
-    """The evidence of the label that the DaemonSet asks for, or of the DaemonSet's name."""
+    """The evidence of the label that the DaemonSet asks for, or else of the DaemonSet's name."""
     wanted = sorted((daemon_set.spec.template.spec.node_selector or {}).items())
     key, value = wanted[0] if wanted else ("", "")
     path = "{.spec.template.spec.nodeSelector." + key.replace(".", "\\.") + "}"

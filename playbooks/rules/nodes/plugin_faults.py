@@ -1,7 +1,7 @@
 """What keeps a node's device plugin from its work, by its own words, kubelet's and the runtime's.
 
-Only those lines of its log count that are about now: HAMi v2.4.1 to v2.10.0 cmd/device-plugin/nvidia/main.go, server.go
-and register.go print the markers.
+Only log lines count that are about now, by markers that HAMi v2.4.1 to v2.10.0 prints in
+cmd/device-plugin/nvidia/main.go, server.go and register.go.
 """
 
 import re
@@ -52,10 +52,10 @@ Proven = tuple[Hit, Evidence]
 _TOLD_TO_END = (0, 137, 143)
 _NEAR = timedelta(minutes=5)
 _CHART_LABEL = "gpu"
-"""The label that the device plugin selects as the chart has it."""
+"""The node label that the device plugin's DaemonSet selects in HAMi's chart."""
 _PANIC = re.compile(r"^panic: |^fatal error: |\bpanic serving\b|\bObserved a panic\b")
 _BETWEEN_ALARMS, _LONG_AGO = timedelta(hours=1), "long ago "
-"""The age up to which a panic is an alarm, and the mark in `why` of an older one, which is told as information."""
+"""Up to this age a panic is an alarm; an older one has the mark in `why`, and is told as information."""
 _BACK_OFF = "CrashLoopBackOff"
 _DRIVER_CLAIMS: Mapping[Driver, str] = {
     "driver": "driver-not-loaded.driver",
@@ -65,7 +65,7 @@ _DRIVER_CLAIMS: Mapping[Driver, str] = {
 """The claims about driver pods that are not ready; the pods that others wait for come first."""
 _AFTER_INIT = "PodInitializing"
 _LONG_INIT = timedelta(minutes=2)
-"""How long an init container may take: copying takes seconds; with a driver that is being built, ten minutes."""
+"""How long an init container may take: copying takes seconds, but a driver that is being built ten minutes."""
 _KUBERNETES_LABEL = re.compile(r"(?:[\w.-]+\.)?(?:kubernetes|k8s)\.io/")
 """Matches a label of Kubernetes' own, which is set again or which other pods need."""
 _KINDS = {
@@ -83,9 +83,8 @@ _DriverPod = tuple[Driver, Pod | DaemonPod, str, Evidence]
 
 @rule(*_CODES)
 def plugin_down(scene: NodesScene) -> list[Finding]:
-    """The findings that a node's device plugin keeps ending or does not start, or that its driver's pods are down.
-
-    They go by the plugin's words, kubelet's and the runtime's; for the driver on any node.
+    """The findings that a node's device plugin keeps ending or does not start, or that its driver's pods are down. They
+    go by the plugin's words, kubelet's and the runtime's; for the driver on any node.
     """
     return by_cause(scene, plugin_faults, _CODES, of_all=True)
 
@@ -103,7 +102,7 @@ def panicked(scene: NodesScene) -> list[Finding]:
 
 
 def plugin_faults(node: NodeScene) -> list[NodeCause]:
-    """The causes why a node's device plugins do not work, if the node was read by itself, else its driver's pods."""
+    """The causes why a node's device plugins do not work; if its pods and logs were not read, only its driver's."""
     side, now = node.side, node.among.now
     if side is None:
         listed = () if not_ready(node.node) else node.among.drivers.get(node.name, ())
@@ -188,9 +187,7 @@ def monitor_fault(node: NodeScene) -> list[NodeCause]:
 
 
 def past_panics(node: NodeScene) -> list[NodeCause]:
-    """The causes of running containers of device plugins and the driver whose logs have a panic: they recovered from
-    it, or their run before ended with it.
-    """
+    """The causes that running containers of device plugins or driver logged a panic in this run or the last."""
     found = list[NodeCause]()
     for log in node.side.logs if node.side else ():
         status = next((one for one in statuses(log.pod) if one.name == log.container), None)
@@ -213,7 +210,7 @@ def past_panics(node: NodeScene) -> list[NodeCause]:
 
 
 def _newest(side: NodeSide) -> NodeSide:
-    """With those lines alone that are about now, of containers that run: what was before a success is over."""
+    """Only the lines that are about now, of containers that run: what was before a success is over."""
     newest = (log._replace(lines=_since(log.lines, *_WRITTEN)[-_NEWEST:]) for log in side.logs if not log.previous)
     return side._replace(logs=tuple(newest), events=())
 
@@ -256,7 +253,7 @@ def _in_logs(side: NodeSide, pod: Pod, statuses: Iterable[ContainerStatus]) -> l
 
 
 def _ended(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | None:
-    """It keeps ending for a reason that no signature knows: the exit code, and the last error of its log."""
+    """The cause that the plugin keeps ending for an unknown reason: its exit code, and the last error of its log."""
     end = status.state.terminated or status.last_state.terminated
     if end is None or end.reason in NEVER_STARTED:
         return None
@@ -279,7 +276,6 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | Non
 
 
 def _words_of(side: NodeSide, pod: Pod, status: ContainerStatus) -> list[LastWords]:
-    """The last error of its logs, else their last line; one at most."""
     end = status.state.terminated or status.last_state.terminated
     logs = [log for log in side.logs if log.pod.metadata.uid == pod.metadata.uid and log.container == status.name]
     logs.sort(key=lambda log: log.previous)
@@ -288,11 +284,11 @@ def _words_of(side: NodeSide, pod: Pod, status: ContainerStatus) -> list[LastWor
 
 
 def _of_driver(pods: Iterable[_DriverPod], side: NodeSide, node: str, ended: NodeCause | None) -> NodeCause | None:
-    """That the pod that loads the node's driver is not ready, and why; where one `ended`, as the reason for that.
+    """The cause that the driver's pod is not ready, and why; where the plugin `ended`, as the reason for that.
 
-    The GPU Operator has such pods, and images of their own have; HAMi's device plugin ends as long as they are not
-    ready (HAMi#272, HAMi#136; NVIDIA gpu-operator's driver DaemonSet). A driver is not replaced while the plugin, and
-    pods, use it (HAMi#1027).
+    The GPU Operator and some images have such pods, and HAMi's device plugin ends as long as they are not ready
+    (HAMi#272, HAMi#136; NVIDIA gpu-operator's driver DaemonSet). A driver is not replaced while the plugin, and pods,
+    use it (HAMi#1027).
     """
     found = min(pods, key=lambda one: list(_DRIVER_CLAIMS).index(one[0]), default=None)
     if found is None:
@@ -335,12 +331,11 @@ def _drivers_down(side: NodeSide, now: datetime, *, silent: bool) -> Iterator[_D
 
 
 def _called(pod: Pod) -> Text:
-    """HAMi's own device plugin, or another vendor's by its pod."""
     return Text("plugin-fault.own") if is_plugin(pod) else Text("plugin-fault.other", pod=f"{pod.namespace}/{pod.name}")
 
 
 def _waits(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | None:
-    """It does not start: no image, no ConfigMap, a hook that fails, a runtime that refuses."""
+    """The cause that a container does not start: no image, no ConfigMap, a hook that fails, a runtime that refuses."""
     if status.state.waiting is None and not (status.state.terminated and _start_error(status)):
         return None
     claim = Text("device-plugin-not-ready.waiting", node=side.name, container=status.name, why=_why(status))
@@ -350,7 +345,7 @@ def _waits(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | Non
 
 
 def _held(side: NodeSide, pod: Pod, now: datetime) -> NodeCause | None:
-    """An init container does not end: the GPU Operator's wait for the driver. A sidecar holds nothing up."""
+    """The cause that an init container does not end, as the GPU Operator's wait for the driver, but no sidecar."""
     own = pod.status.container_statuses or ()
     if not own or any(status.state.waiting is None or status.state.waiting.reason != _AFTER_INIT for status in own):
         return None
@@ -380,7 +375,6 @@ def _why(status: ContainerStatus) -> str:
 
 
 def _of_status(pod: Pod, status: ContainerStatus) -> Evidence:
-    """What the API says of the container: what it waits for, or how it ended where that is why it waits."""
     waiting, end = status.state.waiting, status.state.terminated or status.last_state.terminated
     place = "containerStatuses" if status in (pod.status.container_statuses or ()) else "initContainerStatuses"
     if waiting and (waiting.reason != _BACK_OFF or not end):
@@ -392,13 +386,13 @@ def _of_status(pod: Pod, status: ContainerStatus) -> Evidence:
 
 
 def _start_error(status: ContainerStatus) -> StateTerminated | None:
-    """The last end where it was none: the runtime did not start the container, and says why."""
+    """The container's last end, if that is the runtime's report that it could not start the container."""
     end = status.state.terminated or status.last_state.terminated
     return end if end and end.message and end.reason in NEVER_STARTED else None
 
 
 _NEWEST = 100
-"""The most last lines of a log that are about now: what a loop of some seconds cannot do is in them again."""
+"""How many last lines of a log are about now: a loop that fails every few seconds is in them again."""
 _STARTED = "Starting Plugins."
 _REGISTERED = "Registered device plugin for"
 _WRITTEN = (
@@ -414,10 +408,8 @@ _AFTER = (*_WRITTEN, "Updating node annotations with")
 
 
 def in_plugin_log(log: LogSeen, status: ContainerStatus) -> list[tuple[Hit, Evidence]]:
-    """The signatures in what one run printed since it last started its plugins.
-
-    For a run that goes on, lines before kubelet took its registration do not count; nor does a node annotation that
-    could not be written, once it was.
+    """The signatures in what one run printed since it last started its plugins. Of a run that goes on, errors before
+    kubelet took its registration do not count, nor those of an annotation written later.
     """
     where = "monitor-log" if is_monitor(log.container) else "plugin-log"
     lines = _since(log.lines, _STARTED)
@@ -434,6 +426,5 @@ def has_registered(log: LogSeen) -> bool:
 
 
 def _since(lines: Sequence[str], *markers: str) -> Sequence[str]:
-    """The lines from the last one on that has one of the markers."""
     at = next((at for at in range(len(lines) - 1, -1, -1) if any(marker in lines[at] for marker in markers)), 0)
     return lines[at:]

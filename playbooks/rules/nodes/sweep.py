@@ -79,9 +79,8 @@ _CORDONS: tuple[Code, ...] = ("card-cordoned", "card-cordon-ignored")
 
 
 def _tells(*codes: Code) -> Callable[[Callable[[Group], Part | None]], Rule[NodesScene]]:
-    """Declares the rule of faults with these codes: one finding per fault, in the words of the function.
-
-    It may excuse a fault. Nothing is sure where anything could not be read.
+    """Declares the rule of faults with these codes: one finding per fault, in the words of the function, or none.
+    Findings are only suspected where anything could not be read.
     """
 
     def declare(tell: Callable[[Group], Part | None]) -> Rule[NodesScene]:
@@ -110,19 +109,16 @@ def _tells(*codes: Code) -> Callable[[Callable[[Group], Part | None]], Rule[Node
 
 @_tells("node-not-ready")
 def not_ready(group: Group) -> Part:
-    """The claim that nodes are not ready, as Kubernetes says."""
     return _kubernetes(group, Text("node-not-ready.claim", nodes=group.nodes))
 
 
 @_tells("node-pressure")
 def under_pressure(group: Group) -> Part:
-    """The claim that kubelet is short of memory, disk or process ids on nodes."""
     return _kubernetes(group, Text("node-pressure.claim", nodes=group.nodes, what=group.fault.about))
 
 
 @_tells("node-cordoned")
 def cordoned(group: Group) -> Part:
-    """The claim that somebody cordoned nodes."""
     part = _kubernetes(group, Text("node-cordoned.claim", nodes=group.nodes))
     return part._replace(steps=uncordon_node(group.names[0]))
 
@@ -212,7 +208,7 @@ def registered_twice(scene: NodesScene) -> Iterator[Finding]:
 
 @_tells("allocatable-mismatch")
 def offered_otherwise(group: Group) -> Part:
-    """The claim that kubelet offers another number of devices than the slots of the registered GPUs."""
+    """The claim that kubelet offers another number of devices than the registered GPUs have slots."""
     shown = group.shown
     first, pod = shown[0], shown[0].plugin.pod
     values = {"node": first.name, "slots": first.slots[0], "offered": first.allocatable}
@@ -238,7 +234,6 @@ def set_otherwise(group: Group) -> Part | None:
 
 @_tells("card-not-healthy")
 def not_healthy(group: Group) -> Part:
-    """The claim that GPUs are registered as unhealthy."""
     count = sum(sum(unhealthy(group.scene.see(name)).values()) * alike for name, alike in group.alike)
     version, shown = str(group.scene.version or "?"), group.shown
     claim = Text(_UNHEALTHY[group.fault.why], count=count, nodes=group.nodes, version=version)
@@ -261,7 +256,6 @@ def cards_cordoned(group: Group) -> Part:
 
 
 def _meant(node: NodeScene, why: str) -> list[str]:
-    """The cards that the node's cordons name: all, those that are there, or those that are not."""
     known = {card.uuid for card in node.cards}
     cordoned = sorted(cordoned_uuids(node.node))
     return [uuid for uuid in cordoned if why == "version" or (uuid in known) == (why == "sweep")]
@@ -291,7 +285,6 @@ def _annotation(node: Node, key: str) -> Evidence:
 
 
 def _why_expected(node: NodeScene, device: Device) -> Evidence:
-    """What shows that the node should have a device plugin."""
     if node.registrations:
         found = node.registrations[0]
         return quotes.of_node_annotation(node.node, found.key, found.cards[0].uuid)

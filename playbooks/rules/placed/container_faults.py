@@ -33,7 +33,7 @@ from playbooks.rules.waiting.volcano import limited_containers
 from playbooks.scenes.placed_pod import PlacedScene
 
 _KEEPS_SUFFIX = Version(2, 10, 0)
-"""The version by which annotations are read here: it leaves the suffix `[template-slot]` on a MIG instance's uuid."""
+"""Annotations are read as by this version, which leaves the suffix `[template-slot]` on a MIG instance's uuid."""
 _WITH_INITS = Version(2, 9, 0)
 _MOST_HOLDERS = 3
 _SIGNS = {"hami-core-crash", "limit-not-enforced"}
@@ -58,7 +58,6 @@ def fault(
 
 
 def given(scene: PlacedScene) -> GpuContainers:
-    """The pod's GPU containers, and what HAMi gave it."""
     return GpuContainers(gpu_containers(scene.pod, scene.config), shares(scene.pod))
 
 
@@ -97,7 +96,7 @@ def sharers(scene: PlacedScene, held: GpuContainers) -> list[Pod] | None:
 
 
 def contradictions(scene: PlacedScene) -> Iterator[Part]:
-    """Where what the pod was given contradicts what it asks for, or what all pods were given exceeds the GPU."""
+    """Where what the pod was given differs from its request, or what all pods were given exceeds the GPU."""
     yield from _unlike_asked(scene)
     for one in promised(scene):
         if (claim := one.beyond) is not None:
@@ -115,9 +114,8 @@ def contradictions(scene: PlacedScene) -> Iterator[Part]:
 
 
 def _unlike_asked(scene: PlacedScene) -> Iterator[Part]:
-    """HAMi gave it a GPU that its annotations leave out, or another number, memory or cores than a container asks for.
-
-    HAMi reads both once, when it places the pod: whoever changes them later changes nothing.
+    """Where HAMi gave the pod a GPU that its annotations exclude, or other amounts than a container asks for. HAMi
+    reads both only when it places the pod: later changes of them change nothing.
     """
     pod, names = scene.pod, device_asked(scene.pod, scene.config).names
     cards = {card.uuid: card for card in scene.cards}
@@ -158,7 +156,7 @@ def _unlike_asked(scene: PlacedScene) -> Iterator[Part]:
 
 
 def _left_out(wanted: Constraints, card: Card, names: Names) -> str:
-    """The annotation that leaves the card out, as the newest HAMi reads it; empty where none does."""
+    """The annotation that excludes the card, as the newest HAMi reads it; empty where none does."""
     rules, state, wanted = rules_of(NEWEST_READ), CardState(card), structs.replace(wanted, mode=None)
     if not uuid_allows(wanted, card.uuid, rules):
         return (
@@ -180,7 +178,7 @@ def _every_share(pod: Pod) -> list[Allocation]:
 
 
 def scaling_of(scene: PlacedScene) -> float | None:
-    """The factor by which more memory is registered of the pod's GPUs than they have: 1 is none, None if not known."""
+    """Registered over real memory of the pod's GPUs: 1 without memory scaling, None if not known."""
     settings = read_plugin_settings(scene.seen.config_maps if scene.seen else ())
     own = {share.uuid for share in _every_share(scene.pod)}
     cards = [*scene.cards, *volcano.cards(scene.node)] if scene.node else []
@@ -189,9 +187,7 @@ def scaling_of(scene: PlacedScene) -> float | None:
 
 
 def less_promised(scene: PlacedScene) -> list[NextAction]:
-    """The steps where memory scaling promises more of the pod's GPUs than they have: end the largest pod beside it, and
-    promise no more.
-    """
+    """The steps where memory scaling promises more than the GPUs have: end the largest pod beside it, scale less."""
     seen, node, steps = scene.seen, scene.pod.spec.node_name, list[NextAction]()
     mine = {share.uuid for share in _every_share(scene.pod)}
     others = [one for one in sharers(scene, scene.once(given)) or () if not are_siblings(one, scene.pod)]
@@ -207,7 +203,7 @@ def less_promised(scene: PlacedScene) -> list[NextAction]:
 
 
 class Promised(NamedTuple):
-    """What the pods on one GPU were given of it together, and how it is registered."""
+    """What all pods on one GPU were given of it together, and how it is registered."""
 
     total: Share
     card: Card
@@ -260,9 +256,7 @@ def promised(scene: PlacedScene) -> Iterator[Promised]:
 
 
 def _shares_of(pod: Pod, uuid: str, version: Version | None) -> Iterator[Share]:
-    """What a pod holds of a GPU, by HAMi and by Volcano; init containers count as HAMi 2.10 counts them wherever the
-    annotation has them.
-    """
+    """What a pod holds of a GPU, by HAMi and by Volcano; init containers count as in HAMi 2.10."""
     holding = read_holding(pod, _KEEPS_SUFFIX if version is None or version >= _WITH_INITS else version)
     if holding and uuid in holding.shares:
         yield holding.shares[uuid]
@@ -270,13 +264,12 @@ def _shares_of(pod: Pod, uuid: str, version: Version | None) -> Iterator[Share]:
 
 
 def is_troubled(scene: PlacedScene) -> bool:
-    """Whether any container of the pod is in trouble, as `in_trouble` has it."""
     return any(in_trouble(status, scene.now) for status in statuses(scene.pod))
 
 
 @rule("card-fault", reads=("install", "node"))
 def on_a_faulty_gpu(scene: PlacedScene) -> Iterator[Finding]:
-    """The finding that a GPU container ends for no other known reason where a program reports a fault of a GPU."""
+    """The finding that a program reports a fault of a GPU whose container ends for no other known reason."""
     names = {container.name for container in scene.once(given).containers}
     ended = any(
         status.name in names and in_trouble(status, scene.now) and _ran(status) for status in statuses(scene.pod)
@@ -302,7 +295,6 @@ def hidden_from_cuda(scene: PlacedScene) -> Iterator[Finding]:
 
 def without_gpu(scene: PlacedScene, name: str) -> Part:
     """Why CUDA finds no GPU in a container: its own environment hides it, or another runtime than NVIDIA's started it.
-
     A device plugin without NVIDIA's runtime class that registers GPUs shows that NVIDIA's is the node's default.
     """
     pod, spec = scene.pod, scene.pod.spec

@@ -1,4 +1,4 @@
-"""Faults inside a GPU container by its own log: HAMi-core's words, the dynamic loader's and the CUDA libraries'."""
+"""Rules about faults inside a GPU container by its log: words of HAMi-core, the dynamic loader and CUDA libraries."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,12 +52,12 @@ _INITIALIZED = re.compile(CORE_HEADER + r"Initialized")
 _AMOUNTS = re.compile(r"OOM (\d+) / (\d+)")
 _MIB = 1024 * 1024
 _AFTER = 5
-"""The number of lines that other threads may print after the last words of a process that waits or fails."""
+"""How many lines other threads may print after the last words of a process that waits or fails."""
 _CUDA_OOM = "core-cuda-oom"
 _OF_LIMIT = ("core-torch-oom", "core-kv-cache", _CUDA_OOM)
-"""Other programs' words when a GPU is full: they count where the container has a limit."""
+"""Other programs' words when a GPU is full, which count where the container has a limit."""
 _ONLY_AT_AN_END = ("core-no-gpu-seen", *_OF_LIMIT)
-"""Words after which a program may go on without a GPU, or with less memory."""
+"""Words that count only at a container's end: a program may go on without a GPU, or with less memory."""
 _UNSURE = ("core-preload-class", "core-no-platform", "core-starting", "core-nccl-start", "core-worker-died", *_OF_LIMIT)
 """Words with other causes too: the loader says the first also in a 32-bit helper beside a program with HAMi-core."""
 _TORCH = re.compile(
@@ -69,12 +69,12 @@ _GIB_IN_MIB = 1024
 _ROUNDING = 0.01
 """The rounding of PyTorch's figures, in GiB: it gives two digits."""
 _OPENS_QUOTE = re.compile(r"""(?<![:=])(?<!": )(?<!=[bru])["'`\u201c\u2018]$""")
-"""The end of what precedes words that somebody quotes; the value of a field (`msg="…`, `"msg": "…`) is no quote."""
+"""Matches the end of what precedes words that somebody quotes; a field's value (`msg="…`, `"msg": "…`) is no quote."""
 _NO_ERROR = re.compile(r"\b(INFO|DEBUG|TRACE)\b|\blevel\W{1,4}(info|debug|trace)\b")
-"""The level before the words of a line that its own logger does not call an error."""
+"""Matches the level in a line that its own logger does not call an error."""
 _NCCL = "core-nccl-start"
 _STANDS_STILL = timedelta(minutes=3)
-"""The time without output after which a start hangs: HAMi-core takes seconds, NCCL on several GPUs half a minute."""
+"""From this time without output on, a start hangs: HAMi-core takes seconds, NCCL on several GPUs half a minute."""
 _OF_THE_NODE = ("DaemonSet", "Node")
 """Kinds of owners whose pods look after a node; a static pod belongs to its node."""
 _NO_GPU = ("cuinit-no-device", "core-no-gpu-seen")
@@ -84,7 +84,7 @@ _MOST_OTHERS = 2
 _SURE = 3
 """The number of lines about waiting that make a hang: fewer come from processes that start beside each other."""
 _OF_LIBRARY = {"hami-core-crash": library_told, "hami-core-hang": library_told, "hami-core-missing": paths_told}
-"""The facts about HAMi-core that are added to findings, by code."""
+"""By code: the function that adds a fact about HAMi-core to findings."""
 
 
 _KINDS: Mapping[Code, str] = {
@@ -176,16 +176,14 @@ def _concerns(word: _Word, scene: PlacedScene) -> bool:
 
 
 def _stands_still(word: _Word, now: datetime) -> bool:
-    """Whether the container has run for minutes since, as far as its start tells: a log has no times of its own."""
+    """Whether the container has run for minutes since, by its start: a log has no times of its own."""
     running = None if word.log.previous else word.status.state.running
     started = parse_time(running.started_at if running else None)
     return started is not None and now - started > _STANDS_STILL
 
 
 class _Shortage(NamedTuple):
-    """What PyTorch says, in MiB, of a container whose limit it took for the GPU's size: `free` of that, where it says
-    so, when it asked for `asked` more.
-    """
+    """PyTorch took a container's limit for the GPU's size, in MiB: `free` of it when it asked for `asked` more."""
 
     limit: int
     asked: float
@@ -193,12 +191,12 @@ class _Shortage(NamedTuple):
 
     @property
     def of_the_gpu(self) -> bool:
-        """Whether the limit leaves enough: then the GPU itself is full."""
+        """Whether the limit leaves enough, so that the GPU itself is full."""
         return self.free is not None and self.free > self.asked
 
 
 def _shortage(word: _Word, scene: PlacedScene) -> _Shortage | None:
-    """None where what it took for the GPU's size is not the container's limit, or it has no limit and no room."""
+    """PyTorch's figures; None where its GPU size is not the container's limit, or there is no limit and no room."""
     held, said = scene.once(given), _TORCH.search(word.hit.quote)
     total = float(said["before"] or said["total"]) if said else 0.0
     near = [one.memory_mib for one in held.shares if abs(one.memory_mib / _GIB_IN_MIB - total) <= _ROUNDING]
@@ -214,7 +212,7 @@ def _mib(amount: str) -> float:
 
 
 class _WordMeaning(NamedTuple):
-    """What words mean of this container, and what to do about it. `full`: its GPU's own memory is used up."""
+    """What words mean in this container, and what to do about it. `full`: its GPU's own memory is used up."""
 
     code: Code
     sentence: Text
@@ -224,7 +222,7 @@ class _WordMeaning(NamedTuple):
 
 
 def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
-    """As the signature says, or by the amounts that the words hold."""
+    """What the signature says, or what the amounts in the words tell."""
     signature, fix = word.hit.signature, [fix_of(word.hit, scene.pod, kubectl_pod(scene.pod, "get", "-o", "yaml"))]
     if signature.recreates:
         fix = [recreate(scene.pod, unstopped(word.hit.fix))]
@@ -252,7 +250,7 @@ def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
     if signature.id == _GPU_FULL and scaling is not None:
         full = "in-container.full-scaled" if scaling > 1 else "in-container.full-plain"
         return _WordMeaning(signature.code, Text(full, scaling=f"{scaling:g}"), freed, full=True)
-    # The pod's limit of a GPU that has less than that, and what the GPU has.
+    # A limit above the memory that its GPU really has, and that memory.
     sizes = {card.uuid: card.memory_mib / (scaling or 1) for card in scene.cards if card.mode != "mig"}
     own = [(one.memory_mib, sizes[one.uuid]) for one in scene.once(given).shares if one.uuid in sizes]
     limit, has = next(((limit, has) for limit, has in own if limit > has + 1), (0, 0.0))
@@ -303,7 +301,7 @@ def _means_it(word: _Word, now: datetime) -> bool:
 
 
 def _is_sure(word: _Word, now: datetime) -> bool:
-    """Whether the words prove it. In the log of a program that runs, others than HAMi-core's may be anybody's."""
+    """Whether the words prove it. In the log of a running program, words other than HAMi-core's may be anybody's."""
     signature = word.hit.signature
     if signature.id in _UNSURE or word.hit.is_past:
         return False
@@ -355,7 +353,7 @@ _TAKERS = {
 
 
 def _takers(scene: PlacedScene) -> dict[str, list[tuple[Pod, Evidence]]]:
-    """The other pods of the node whose use of the GPU nothing limits, by why, and what shows it; none of HAMi's own."""
+    """The other pods of the node whose use of the GPU nothing limits, by why, with evidence; none of HAMi's own."""
     side = scene.side
     if side is None or isinstance(side.pods, Gap):
         return {}

@@ -1,12 +1,12 @@
-"""HAMi-core in a container: its version, why its limit cannot hold, and whether it may be behind a crash.
+"""Rules about HAMi-core in a container: its version, why its limit cannot hold, and whether it may be behind a crash.
 
-The device plugin copies HAMi-core to the node from its own image; /etc/ld.so.preload brings it into each process. What
+The device plugin copies HAMi-core from its own image to the node; /etc/ld.so.preload loads it into each process. What
 keeps it out, or hides the limit from it, stands in the pod's spec [Allocate in HAMi
 pkg/device-plugin/nvidiadevice/nvinternal/plugin/server.go; HAMi-core src/libvgpu.c, src/multiprocess].
 
-Its file on the node is replaced when the device plugin starts (HAMi#727, HAMi#753), and some versions crash with
-several GPUs or NCCL (HAMi#1191, HAMi#1230, HAMi#1479, HAMi#1764). None of that proves that HAMi-core is the cause:
-without such a sign a segmentation fault is the program's own.
+The plugin replaces HAMi-core when it starts (HAMi#727, HAMi#753), and some versions crash with several GPUs or NCCL
+(HAMi#1191, HAMi#1230, HAMi#1479, HAMi#1764). These are signs, not proofs; without one a segmentation fault is the
+program's own.
 """
 
 import re
@@ -51,7 +51,7 @@ class Library(NamedTuple):
 
 
 def library_of(plugins: Sequence[Pod]) -> Library | None:
-    """The HAMi-core by the first plugin image whose tag has a version; None where none has."""
+    """The HAMi-core of a node, by the first plugin image whose tag has a version; None where none has."""
     for plugin, image in ((each, part.image) for each in plugins for part in each.spec.containers):
         if version := parse_version(image):
             return Library(version, quotes.of_pod(plugin, image, "{.spec.containers[*].image}"))
@@ -65,8 +65,8 @@ def library_told(plugins: Sequence[Pod]) -> Part | None:
 
 
 def newer_driver(scene: PlacedScene) -> Part | None:
-    """The fact that the node's driver is newer than its HAMi-core knows, by the label of GPU feature discovery or a
-    line of the plugin's or pod's log; None also where the pod has HAMi-core turned off.
+    """The fact that the node's driver is newer than its HAMi-core knows, by a node label or a line of the plugin's or
+    pod's log; None also where the pod has HAMi-core turned off.
 
     Under driver 595 HAMi-core up to HAMi 2.8.2 takes a whole CPU before it prints anything (HAMi#1834).
     """
@@ -79,7 +79,6 @@ def newer_driver(scene: PlacedScene) -> Part | None:
 
 
 def _driver(scene: PlacedScene) -> tuple[str, Evidence] | None:
-    """The version of the node's driver, and what shows it."""
     if scene.node is None:
         return None
     if key := driver_label(scene.node):
@@ -92,16 +91,15 @@ def _driver(scene: PlacedScene) -> tuple[str, Evidence] | None:
 
 
 def is_turned_off(scene: PlacedScene) -> bool:
-    """Whether a GPU container of the pod turns HAMi-core off."""
     parts = scene.once(given).containers
     return any(reason.word == "disabled" for part in parts for reason in reasons_in(scene.pod, part, cores=False))
 
 
 def paths_told(plugins: Sequence[Pod]) -> Part | None:
-    """The fact that the DaemonSet's paths differ, so that the library is not in the container; None where they agree.
+    """The fact that the DaemonSet's paths differ, so that HAMi-core is not in the container; None where they agree.
 
-    The plugin copies the library to the volume `lib`, and mounts it into containers from HOOK_PATH with /vgpu
-    (HAMi#1346; HAMi v2.10.0 charts/hami/templates/device-plugin/daemonsetnvidia.yaml).
+    The plugin copies it to the volume `lib`, and mounts it into containers from HOOK_PATH with /vgpu (HAMi#1346; HAMi
+    v2.10.0 charts/hami/templates/device-plugin/daemonsetnvidia.yaml).
     """
     for hook, lib, proofs in _hooks(plugins, "lib"):
         if f"{hook.rstrip('/')}/vgpu" != lib.rstrip("/"):
@@ -110,10 +108,10 @@ def paths_told(plugins: Sequence[Pod]) -> Part | None:
 
 
 def unmeasured(plugins: Sequence[Pod]) -> Iterator[Part]:
-    """Says that vGPUmonitor reads another directory than the one into which the containers' figures are written.
+    """The fact that vGPUmonitor reads another directory than the one where the containers' figures are written.
 
-    The plugin makes a container's directory below HOOK_PATH, and the monitor reads what the volume `ctrs` shows it
-    (HAMi#849; HAMi v2.10.0 charts/hami/templates/device-plugin/daemonsetnvidia.yaml).
+    The plugin makes a container's directory below HOOK_PATH, and the monitor reads the volume `ctrs` (HAMi#849; HAMi
+    v2.10.0 charts/hami/templates/device-plugin/daemonsetnvidia.yaml).
     """
     for hook, read, proofs in _hooks(plugins, "ctrs"):
         written = f"{hook.rstrip('/')}/vgpu/containers"
@@ -124,10 +122,7 @@ def unmeasured(plugins: Sequence[Pod]) -> Iterator[Part]:
 
 
 def _hooks(plugins: Sequence[Pod], volume: str) -> Iterator[tuple[str, str, tuple[Evidence, Evidence]]]:
-    """HOOK_PATH of each plugin that copies the library, the volume's path on the node, and what shows both.
-
-    vgpu-monitor has another HOOK_PATH.
-    """
+    """HOOK_PATH of each plugin that copies HAMi-core (vgpu-monitor has its own), the volume's path, and evidence."""
     for plugin in plugins:
         own = [
             part for part in plugin.spec.containers if any(mount.name == "lib" for mount in part.volume_mounts or ())
@@ -147,11 +142,11 @@ def _hooks(plugins: Sequence[Pod], volume: str) -> Iterator[tuple[str, str, tupl
 
 SEGFAULT = 139
 _BEFORE, _AFTER = timedelta(seconds=15), timedelta(seconds=120)
-"""The time around a start of the plugin in which crashes are blamed on it: it copies the library at its start."""
+"""How long before and after a start of the plugin a crash is blamed on it: it copies HAMi-core when it starts."""
 _BACK_OFF = (0, 10, 20, 40, 80, 160, 300, 300)
 """Seconds that kubelet waits before each restart of a container that keeps ending."""
 FIRST_WITHOUT_CRASHES = Version(2, 8, 3)
-"""The version of HAMi with HAMi-core 5091a2f, the first without the crashes of NCCL and vLLM."""
+"""The first version of HAMi without the crashes of NCCL and vLLM: it has HAMi-core 5091a2f."""
 _LIBRARIES = re.compile(r"vllm|sglang|nccl|torch|deepspeed|megatron|tensorrt|trt-?llm|lmdeploy|triton", re.IGNORECASE)
 
 
@@ -163,7 +158,7 @@ class _Crash(NamedTuple):
 
 
 class _Start(NamedTuple):
-    """A start of the device plugin, as told and as a time; `down_since` is when the run before ended."""
+    """A start of the device plugin, as text and as a time; `down_since` is when the run before ended."""
 
     pod: Pod
     quote: str
@@ -173,9 +168,8 @@ class _Start(NamedTuple):
 
 @rule("hami-core-crash", reads=("install",))
 def segfault(scene: PlacedScene) -> Iterator[Finding]:
-    """The finding that a GPU container ended with a segmentation fault that HAMi-core may have caused.
-
-    One that runs again counts too if it crashed about when the device plugin started: each start can do that.
+    """The finding that a GPU container ended with a segmentation fault that HAMi-core may have caused. A container that
+    runs again counts if it crashed about when the device plugin started.
     """
     crash, held = next(_crashes(scene), None), scene.once(given)
     if crash is None or not held.shares:
@@ -209,7 +203,6 @@ def _crashes(scene: PlacedScene) -> Iterator[_Crash]:
 
 
 def _start_of(plugin: Pod) -> _Start | None:
-    """The last start of the plugin's own container, which copies the library to the node."""
     for status in plugin.status.container_statuses or ():
         text = (status.state.running.started_at if status.state.running else None) or ""
         at = parse_time(text)
@@ -221,7 +214,7 @@ def _start_of(plugin: Pod) -> _Start | None:
 
 
 def _times(crash: _Crash) -> list[tuple[datetime, timedelta]]:
-    """When it crashed last, and about when first, each with how far off it is: kubelet tells only a loop's last end."""
+    """When the container crashed last, and about when first, each with a tolerance: kubelet tells only a loop's end."""
     last, lasted = parse_time(crash.ended.finished_at), run_time(crash.ended)
     if last is None:
         return []
@@ -279,7 +272,7 @@ _FIXES = {
 
 
 _UNSET = {"disabled": "CUDA_DISABLE_CONTROL", "all-visible": "NVIDIA_VISIBLE_DEVICES"}
-"""The variable that a fix removes, where it is one of a known name."""
+"""By the word of a reason: the variable that a fix removes, where its name is known."""
 
 
 class UnenforcedReason(NamedTuple):
@@ -294,9 +287,8 @@ class UnenforcedReason(NamedTuple):
 
 @rule("limit-not-enforced", reads=("install",))
 def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
-    """The finding that the limit of a container cannot hold, with every reason, the surest first.
-
-    A pod in trouble has other troubles, unless a log shows that a container sees more memory than its limit.
+    """The finding that the limit of a container cannot hold, with every reason, the surest first. None for a pod in
+    trouble, unless a log shows that a container sees more memory than its limit.
     """
     pod, node, held = scene.pod, scene.pod.spec.node_name, scene.once(given)
     seen = _more_seen(scene, held)
@@ -323,8 +315,8 @@ def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
 def other_limit(scene: PlacedScene) -> Iterator[Finding]:
     """The finding that vGPUmonitor measures another memory limit of a container than HAMi gave the pod of that GPU.
 
-    The device plugin then gave the container another pod's share: up to 2.4 it could not tell two pods of a node apart
-    that start at once (HAMi#404).
+    The device plugin then gave the container another pod's share: up to 2.4 it could mix up two pods that start at once
+    on a node (HAMi#404).
     """
     pod, node, held = scene.pod, scene.pod.spec.node_name, scene.once(given)
     for use in scene.measured.usage.usage.containers if scene.measured else ():
@@ -349,11 +341,11 @@ def other_limit(scene: PlacedScene) -> Iterator[Finding]:
 
 _CAPACITY = re.compile(r"total capacity of ([\d.]+) (GiB|MiB)")
 _FAR_ABOVE = 1.05
-"""The factor over the limit from which memory seen is too much: PyTorch rounds, HAMi-core reports limits exactly."""
+"""A container sees too much memory from this factor over its limit on: PyTorch rounds, HAMi-core is exact."""
 
 
 def _more_seen(scene: PlacedScene, held: GpuContainers) -> Evidence | None:
-    """PyTorch's words, of a line of the user's, that call more than the limit the capacity of its GPU."""
+    """PyTorch's words, in a line of the user's, that its GPU has more memory than the limit."""
     most = max((share.memory_mib for share in held.shares), default=0)
     for log in scene.own_logs or ():
         for line in reversed(log.lines):

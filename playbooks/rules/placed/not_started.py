@@ -36,7 +36,6 @@ _PROBE_KILLS = re.compile(r"Container (\S+) failed (\w+) probe, will be restarte
 
 @rule("image-or-start-failure")
 def failed(scene: PlacedScene) -> Iterator[Finding]:
-    """The finding that the pod has failed."""
     pod = scene.pod
     if pod.status.phase != "Failed":
         return
@@ -61,7 +60,6 @@ def failed(scene: PlacedScene) -> Iterator[Finding]:
 
 
 def runs(scene: PlacedScene) -> bool:
-    """Whether the pod runs on its node, and none of its containers keeps ending."""
     pod = scene.pod
     halted = any(stuck(status) or between_restarts(status, scene.now) for status in statuses(pod))
     return bool(pod.spec.node_name) and pod.status.phase == "Running" and not halted
@@ -93,7 +91,6 @@ def unready(scene: PlacedScene) -> Iterator[Finding]:
 
 
 def _probe(status: ContainerStatus, events: Sequence[Event], since: datetime | None) -> Event | None:
-    """The newest failure of a probe of this container, since then."""
     found = [
         event
         for event in events
@@ -106,12 +103,11 @@ def _probe(status: ContainerStatus, events: Sequence[Event], since: datetime | N
 
 @rule("image-or-start-failure")
 def not_started(scene: PlacedScene) -> Iterator[Finding]:
-    """The finding that a container does not start, or keeps ending."""
     pod, events, now = scene.pod, scene.events, scene.now
     if not pod.spec.node_name or runs(scene):
         return
     halted = next((status for status in statuses(pod) if stuck(status) or between_restarts(status, now)), None)
-    # The others wait for it. One that restarts always is a sidecar, which nobody waits for.
+    # All other containers wait for an init container, but none for a sidecar, which restarts always.
     sidecars = {each.name for each in pod.spec.init_containers or () if each.restart_policy == "Always"}
     inits = [status for status in pod.status.init_container_statuses or () if status.name not in sidecars]
     init = next((status for status in inits if status.state.running), None)
@@ -151,7 +147,7 @@ def not_started(scene: PlacedScene) -> Iterator[Finding]:
 
 
 _PANIC = re.compile(r"^(?:panic: (?:runtime error: [\w :\[\]-]{1,100})?|fatal error: [\w :-]{1,100})")
-"""The beginning of what Go prints in a panic: of the program's own words nothing is quoted but that it panicked."""
+"""Matches how Go's report of a panic begins. Only Go's own words are quoted, never the program's."""
 
 
 def _why_init(pod: Pod, init: ContainerStatus, now: datetime) -> tuple[Prose, list[Evidence]]:
@@ -167,7 +163,7 @@ def _why_init(pod: Pod, init: ContainerStatus, now: datetime) -> tuple[Prose, li
 
 
 def _why_stuck(pod: Pod, halted: ContainerStatus, events: Sequence[Event]) -> tuple[Prose, list[Evidence], bool]:
-    """Why a container does not start; the last exit code where it did start, which is then told by the third."""
+    """Why a container does not start, and evidence; true if it did start, so that its last exit code is told."""
     waiting, ended = halted.state.waiting, halted.last_state.terminated
     proofs: list[Evidence] = []
     if waiting is not None:
@@ -193,7 +189,6 @@ def _noted(text: Prose) -> Text:
 
 
 def _killed_by_probe(halted: ContainerStatus, events: Sequence[Event]) -> tuple[Prose, list[Evidence]] | None:
-    """That kubelet ended the container's last run as a probe failed, with what the probe said."""
     ended = halted.last_state.terminated
     began = parse_time(ended.started_at) if ended else None
     kills = [
@@ -236,10 +231,8 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 @rule("gpu-start-failure", "gpu-runtime-missing", "driver-not-loaded", "device-plugin-crash", "card-fault")
 def start_fault(scene: PlacedScene) -> Iterator[Finding]:
-    """The findings that a signature knows the container runtime's words about a start that failed.
-
-    A container that runs again says no more what is wrong now, however its last start ended. Of each container the
-    first signature is told.
+    """The findings that a signature knows the container runtime's words about a failed start, one per container. A
+    container that runs again has nothing wrong now, however its last start ended.
     """
     pod = scene.pod
     halted = [status for status in statuses(pod) if in_trouble(status, scene.now)]

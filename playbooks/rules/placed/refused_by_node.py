@@ -1,4 +1,4 @@
-"""Rules about a pod whose node refused its devices after Bind: whose words, what is behind it, and who placed it."""
+"""Rules about a pod whose node refused its devices after Bind: in whose words, what is behind it, and who placed it."""
 
 import re
 from collections.abc import Iterator
@@ -35,15 +35,15 @@ _OUT_OF = "OutOf"
 _BOUND = "BindingSucceed"
 """HAMi's event of a Bind; no other scheduler writes it. Events expire; HAMi also leaves a label with the node name."""
 _ANSWERED = re.compile(r"rpc error: code = (?!Unavailable|DeadlineExceeded|Canceled)\w+ desc = ")
-"""A gRPC error that the plugin itself answered; the excluded codes mean that no plugin was there."""
+"""Matches a gRPC error that the plugin itself answered; the excluded codes mean that no plugin was there."""
 _BEFORE_ITS_WORDS = (" desc = ", "Allocate failed due to ", "Pod was rejected: ")
 """What kubelet and gRPC put before the device plugin's own words."""
 _MOST_LINES = 3
 
 
 class StartRefusal(NamedTuple):
-    """How a node refused a pod: `words` are kubelet's or the device plugin's, `logged` those in the device plugin's
-    log; `stripped` shows that HAMi bound the pod to its node although Bind's annotations are gone.
+    """How a node refused a pod: `words` of kubelet or the device plugin, `logged` those in the device plugin's log.
+    `stripped` shows that HAMi bound the pod to its node although Bind's annotations are gone.
     """
 
     words: list[Evidence]
@@ -69,7 +69,6 @@ def refusal(scene: PlacedScene) -> StartRefusal | None:
 
 @rule("allocate-failed")
 def refused(scene: PlacedScene) -> Iterator[Finding]:
-    """The finding that the node refused the pod's devices."""
     pod, node, said = scene.pod, scene.pod.spec.node_name, scene.once(refusal)
     if said is None:
         return
@@ -92,7 +91,7 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
     scheduler = pod.spec.scheduler_name or "?"
     values = {"node": node or "?", "why": why, "scheduler": scheduler}
     claim = Text("allocate-failed.claim" if placed or of_volcano else key, **values)
-    # Of a pod whose annotations are gone, that is what kubelet's words mean; of Volcano's they mean something else.
+    # kubelet's words have a known meaning, except for pods of Volcano.
     read = [evidence.quote for evidence in said.words] if scene.seen and not of_volcano else []
     known = find("kubelet-message", read, scene.plugin_version)
     if known and not said.stripped:
@@ -127,7 +126,6 @@ def node_behind_refusal(scene: PlacedScene) -> list[Finding]:
 )
 def placed_without_hami(scene: PlacedScene) -> list[Finding]:
     """The findings why the pod came to its node without a GPU from HAMi; none where HAMi placed it, or nothing tells.
-
     Another scheduler's pods are meant to be placed without HAMi.
     """
     pod, install, config, said = scene.pod, scene.install, scene.config, scene.once(refusal)
@@ -162,7 +160,6 @@ def _not_asked_about(pod: Pod, asked: dict[str, str], seen: InstallSeen, said: S
 
 
 def _words(scene: PlacedScene) -> list[Evidence]:
-    """What kubelet or the device plugin said when it refused the pod's devices after Bind."""
     proofs: list[Evidence] = []
     pod, reason, message = scene.pod, scene.pod.status.reason, scene.pod.status.message
     devices = reason.startswith(_OUT_OF) and "/" in reason

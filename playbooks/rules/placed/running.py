@@ -1,10 +1,10 @@
-"""The rules about a pod that runs, and facts of how HAMi works that its user may take for a fault of its GPU limits.
+"""Rules about a pod that runs, and facts of how HAMi works that its user may take for a fault of its GPU limits.
 
 Sources: the monitor switches the core limit on only while another container works on the GPU, and blocks one of
 priority 1 while one of priority 0 works there [HAMi cmd/vGPUmonitor/feedback.go; HAMi#737, HAMi#786, HAMi-core#37];
-ACTIVE_OOM_KILLER is read and never used [HAMi-core src/multiprocess; HAMi#372]; a session that sshd starts does not
-have the environment of the container, which holds the limits [HAMi#1112, volcano-vgpu-device-plugin#8]; HAMi v2.10's
-filter looks for the device's word in the card's type, so Ascend910B4 takes Ascend910B4-1 too (seen by running).
+ACTIVE_OOM_KILLER is read and never used [HAMi-core src/multiprocess; HAMi#372]; a session that sshd starts lacks the
+container's environment with the limits [HAMi#1112, volcano-vgpu-device-plugin#8]; HAMi v2.10's filter looks for the
+device's word in the card's type, so Ascend910B4 takes Ascend910B4-1 too (seen by running).
 """
 
 import re
@@ -56,9 +56,8 @@ _POLICY = "GPU_CORE_UTILIZATION_POLICY"
 
 @rule("running")
 def running(scene: PlacedScene) -> Iterator[Finding]:
-    """The finding that the pod runs, with the first fact that its user may take for a fault; other facts are steps.
-
-    Where what the pod was given contradicts what it asks for, or what its GPU has, that is the fact, and a warning.
+    """The finding that the pod runs, with the first fact that its user may take for a fault; other facts are steps. If
+    the pod was given other amounts than it asks for, or more than its GPU has, that is the fact, and a warning.
     """
     pod, node = scene.pod, scene.pod.spec.node_name
     if not runs(scene):
@@ -78,7 +77,6 @@ def running(scene: PlacedScene) -> Iterator[Finding]:
 
 
 def _remarks(scene: PlacedScene) -> list[Part]:
-    """Nothing of a pod whose GPUs are whole."""
     if chips := list(_other_chip(scene)):
         return chips
     if not {*extended_resources(scene.pod)} & {*scene.config.gpus.all} and not volcano.limited_containers(scene.pod):
@@ -108,10 +106,8 @@ def _of_log(scene: PlacedScene, told: Sequence[Part]) -> Iterator[Part]:
 
 
 def _unemptied(scene: PlacedScene) -> Iterator[Part]:
-    """What the device plugin had to give it stands in its annotation still, though it has given (HAMi#987).
-
-    It strikes out each container's devices as it gives them. Where no pod of the node has had its own struck out, there
-    is no sign that this plugin does that.
+    """The pod's annotation still holds what the device plugin had to give it, though it has given (HAMi#987). The
+    plugin strikes out each container's devices as it gives them, which other pods of the node must show.
     """
     left, pods = scene.pod.metadata.annotation(_TO_GIVE) or "", scene.side.pods if scene.side else ()
     if "," not in left or not was_allocated(scene.pod) or isinstance(pods, Gap):
@@ -124,7 +120,7 @@ def _unemptied(scene: PlacedScene) -> Iterator[Part]:
 
 
 def _of_scaling(scene: PlacedScene) -> Iterator[Part]:
-    """More of its GPU was given than the GPU has, as memory scaling allows: HAMi-core swaps nothing (HAMi#705)."""
+    """More of the pod's GPU was given than it has, as memory scaling allows: HAMi-core swaps nothing (HAMi#705)."""
     factor = scaling_of(scene)
     for one in promised(scene) if factor and factor > 1 else ():
         has = one.card.memory_mib / (factor or 1)
@@ -143,8 +139,7 @@ def _of_first_gpu(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
 
 
 def _of_twins(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
-    """Another pod of the node was bound at the same time, and this HAMi's device plugin may mix the two up (HAMi#404).
-
+    """Another pod of the node was bound at the same time, and this version's device plugin may mix them up (HAMi#404).
     Where vGPUmonitor measures this pod, `other_limit` tells.
     """
     pod, pods, library = scene.pod, scene.side.pods if scene.side else (), library_of(scene.plugins)
@@ -165,7 +160,7 @@ def _of_twins(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
 
 
 def _not_spread(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
-    """It should be spread and stands beside an older pod while a like GPU is idle: NUMA nodes go first (HAMi#1006)."""
+    """The pod should be spread but is beside an older one while a like GPU is idle: NUMA nodes go first (HAMi#1006)."""
     pod, version, pods = scene.pod, scene.version, scene.side.pods if scene.side else ()
     policy = pod.metadata.annotation(POLICY_KEY) or scene.install.flags.get("gpu-scheduler-policy", "")
     if policy != "spread" or version is None or version >= _NUMA_IS_LAST or isinstance(pods, Gap) or scene.node is None:
@@ -186,7 +181,7 @@ def _not_spread(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
 
 
 def _of_driver(scene: PlacedScene) -> Iterator[Part]:
-    """Its node's driver is newer than its HAMi-core knows: where its log was read, `silent_start` tells it."""
+    """The node's driver is newer than its HAMi-core knows: where its log was read, `silent_start` tells it."""
     if scene.log_unread and scene.node is not None and (fact := newer_driver(scene)):
         yield fact._replace(steps=[act(Text("in-container.fix-driver"), fact.proofs[0].command)])
 
@@ -204,7 +199,7 @@ def _other_chip(scene: PlacedScene) -> Iterator[Part]:
 
 
 def _of_limits(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] | None) -> list[Part]:
-    """The rarest fact first. `sharers`: other pods on its GPUs, None where unknown."""
+    """Facts about the pod's limits, the rarest first. `sharers`: other pods on its GPUs, None where unknown."""
     pod = scene.pod
     look = kubectl_pod(pod, "get", "-o", "yaml")
     fix = act(Text("limit-remark.fix-ssh"), look)
@@ -216,7 +211,7 @@ def _of_limits(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] |
         unset = without_env(killer, _KILLER)
         fix = edit_owner(pod, Text("limit-remark.fix-oom-killer", container=killer), unset)
         found.append(Part(Text("limit-remark.oom-killer"), [proof], [fix]))
-    # What the pod says, or HAMi's webhook from its configuration.
+    # The pod sets these variables, or HAMi's webhook from its configuration.
     env = {variable.name: variable.value for part in held.containers for variable in part.env or ()}
     if held.limits_cores and env.get(_POLICY, "default").lower() == "default":
         found.append(_of_cores(scene, held, sharers))
@@ -232,9 +227,8 @@ def _of_limits(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] |
 
 
 def _of_entries(scene: PlacedScene) -> Iterator[Part]:
-    """The annotation has an empty entry first: since 2.9 init containers have theirs, and other tools trip on it.
-
-    Sources: HAMi#1932, HAMi#1650, HAMi-WebUI#98.
+    """The annotation has an empty entry first: since 2.9 init containers have one, and other tools trip on it. Sources:
+    HAMi#1932, HAMi#1650, HAMi-WebUI#98.
     """
     pod, version, held = scene.pod, scene.version, given_by_hami(scene.pod.metadata)
     entries = held[1].rstrip(";").split(";") if held else []
@@ -276,12 +270,11 @@ def _of_cores(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] | 
 
 
 def _advice(said: Text, command: str) -> Part:
-    """A step that only may matter to the user."""
     return Part(steps=[step(said, command)])
 
 
 def _priority(containers: Sequence[Container]) -> str:
-    """As asked for: 0 goes before 1, which is what a container has that asks for none."""
+    """The requested priority: 0 goes before 1, which is what a container has that asks for none."""
     asked = (container.resources.limits or {} for container in containers if container.resources)
     return next((str(limits[_PRIORITY]) for limits in asked if _PRIORITY in limits), "1")
 
@@ -294,7 +287,6 @@ _SAID = "NodeNotReady"
 
 @rule("succeeded")
 def succeeded(scene: PlacedScene) -> Iterator[Finding]:
-    """The finding that the pod has ended well."""
     pod, nodes = scene.pod, [scene.pod.spec.node_name]
     if pod.status.phase == "Succeeded":
         claim = Text("succeeded.claim", pod=f"{pod.namespace}/{pod.name}")
@@ -339,7 +331,7 @@ def node_down(scene: PlacedScene) -> Iterator[Finding]:
 
 
 def _why(node: Node) -> tuple[str, bool, Evidence]:
-    """What the node's condition or taint says, whether kubelet is silent, and where it says so."""
+    """What the node's condition or taint says, whether kubelet is silent, and the evidence."""
     ready = next((one for one in node.status.conditions or () if one.type == "Ready"), None)
     if ready is not None and ready.status != "True":
         field = "message" if ready.message.strip() else "reason" if ready.reason.strip() else "status"

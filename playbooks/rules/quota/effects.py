@@ -47,7 +47,7 @@ def effects(scene: PodScene) -> list[Effect]:
 
 
 def refusal(scene: PodScene) -> Effect | None:
-    """The effect on the first limit by which Kubernetes, or HAMi's webhook, would refuse to create the pod, if any."""
+    """The effect on the first limit by which Kubernetes or HAMi's webhook would refuse to create the pod; else None."""
     refused = (effect for effect in effects(scene) if effect.verdict == "refused")
     return next((one for one in refused if one.by != "HAMi" or not holds_in_filter(one.of, scene.config)), None)
 
@@ -72,7 +72,7 @@ def effect_by_hami(
     containers = [container for container in request.containers if container.word == device.word]
     amounts = [(one, one.count * (one.cores if of_cores else one.memory_mib)) for one in containers]
     if not device.vendor.obeys_quota:
-        # What HAMi's webhook counts: a request without memory counts none [HAMi v2.10 pkg/scheduler/webhook.go].
+        # HAMi's webhook counts no memory for a request without an amount [HAMi v2.10 pkg/scheduler/webhook.go].
         inits = max((amount for one, amount in amounts if one.init), default=0)
         asked = max(sum(amount for one, amount in amounts if not one.init), inits)
     elif of_cores or all(one.memory_mib for one in containers):
@@ -85,7 +85,7 @@ def effect_by_hami(
 
 
 def _verdict(limit: int | None, used: int | None, asked: int | None) -> QuotaVerdict:
-    """Less than nothing cannot be used: a pod that is larger than the limit is refused whatever is used."""
+    """A pod that is larger than the limit is refused whatever is used, even if less than nothing is."""
     if limit is None or asked is None:
         return "unknown"
     if (used or 0) + asked > limit:
@@ -100,6 +100,5 @@ def proof(limit: QuotaLimit, quotas: Iterable[ResourceQuota]) -> list[Evidence]:
 
 
 def quoted(namespace: str, quota: str, words: str) -> list[Evidence]:
-    """The evidence of a part of a quota's limits."""
     show = kubectl("-n", namespace, "get", "resourcequota", quota, "-o", "jsonpath={.spec.hard}")
     return [Evidence("quota", f"ResourceQuota {namespace}/{quota}", None, words, show)]

@@ -1,5 +1,4 @@
-"""Rules about namespaces' quotas: exceeded, nearly full, held by nobody, set twice, counted differently; or all well.
-
+"""Rules about namespaces' quotas: exceeded, nearly full, without effect, set twice, counted differently; or all well.
 Pods that a quota refuses at creation never exist: their controllers' events tell of it.
 """
 
@@ -72,7 +71,7 @@ def _figures(limit: QuotaLimit, used: int) -> dict[str, object]:
 
 
 def _look(scene: QuotaScene, space: Space, limit: QuotaLimit) -> NextAction:
-    """At the pod that HAMi counts most memory of; else at the quota, beside what Kubernetes counts."""
+    """The step to look at the pod that HAMi counts most memory of; else at the quota, beside what Kubernetes counts."""
     memory = scene.config.amounts[limit.resource][0].resources.memory if limit.by == "HAMi" else ""
     largest = max(space.holders, key=lambda holder: scene.held(holder, memory), default=None) if memory else None
     if largest is None:
@@ -203,7 +202,7 @@ def with_why(scene: QuotaScene, space: Space, resource: str, claim: Text) -> Tex
 
 
 def _why_different(scene: QuotaScene, space: Space, resource: str) -> Text:
-    """The pods whose two figures differ, by why they do; what is asked for as written is all that Kubernetes counts."""
+    """The pods whose two figures differ, by why; Kubernetes counts only what they ask for as written."""
     if space.pods is None:
         return Text("quota-differs.unread")
     given = {holder.uid: holder for holder in space.holders}
@@ -266,7 +265,7 @@ def _fullest(scene: QuotaScene, limited: Sequence[Space]) -> Finding:
 
 
 def _part(scene: QuotaScene, space: Space) -> float:
-    """How full the fullest of its limits is; -1 where none can be told."""
+    """How full the fullest limit of the namespace is; -1 where none can be told."""
     counted = ((limit, scene.used(space, limit)) for limit in space.limits)
     return max(
         (used / limit.amount for limit, used in counted if used is not None and limit.amount),
@@ -275,7 +274,6 @@ def _part(scene: QuotaScene, space: Space) -> float:
 
 
 def _without_limits(scene: QuotaScene) -> Finding:
-    """What pods hold where no quota limits it."""
     # The MiB that are given, over all vendors that hand out memory.
     of_memory = {name for name, (_, of_cores) in scene.config.amounts.items() if not of_cores}
     used = (item for space in scene.spaces for item in (space.used or {}).items())
@@ -299,9 +297,9 @@ _BY_KUBERNETES = re.compile(
     r"exceeded quota: ([^,]{1,253}), requested: (.{1,2000}?)(?:, used: (?:.{1,2000}?, limited: (.{1,2000}))?|$)",
     re.DOTALL,
 )
-"""k8s.io/apiserver's quota admission: the quota, the keys of it that the pod would exceed, and what they were then."""
+"""Matches k8s.io/apiserver's quota admission: the quota, its keys that the pod would exceed, and their figures then."""
 _TRIES_AGAIN = timedelta(minutes=20)
-"""The age up to which a refusal counts: a controller tries again, at last every 1,000 s, and is refused anew."""
+"""The age up to which a refusal counts: a controller tries again at least every 1,000 s, and is refused anew."""
 _ASKED_AS = {"ReplicaSet": "rs", "StatefulSet": "sts", "DaemonSet": "ds", "Job": "job", "Deployment": "deploy"}
 _MOST_QUOTED = 3
 
@@ -337,7 +335,7 @@ def _exceeded(event: Event, own: Iterable[QuotaLimit]) -> list[QuotaLimit]:
 
 
 def _amounts(text: str) -> dict[str, str]:
-    """Of `requests.nvidia.com/gpu=2,limits.cpu=1`."""
+    """The amounts in `requests.nvidia.com/gpu=2,limits.cpu=1`."""
     return {key: value for key, _, value in (part.strip().partition("=") for part in text.split(","))}
 
 

@@ -1,8 +1,8 @@
 """When two pods, or two findings, are alike.
 
-Pods that are alike in all that decides their cause are judged once. Findings of the same cause are known by structured
-facts, never by prose, so that language and wording do not count: for the groups of `pending`, and wherever an old
-finding is told from a new one.
+Pods that are alike in all that decides their cause are judged once. Findings of one cause are known by structured
+facts, never by prose, so that language and wording do not count: `pending` groups by them, and on-call tells a new
+cause from an old one.
 """
 
 import hashlib
@@ -36,8 +36,7 @@ _STEPS = (FILTERED_GRACE, UNSCHEDULABLE_FLUSH)
 
 def request_key(pod: Pod, quotas: Container[str]) -> bytes:
     """A key that is equal for pods to which every node gives one verdict: by requests, selections, and reservations.
-
-    `quotas` are the namespaces that have some: pods of different ones are not alike then.
+    Pods of different namespaces are not alike if one of these is among `quotas`, the namespaces with a quota.
     """
     spec, texts = pod.spec, pod.metadata.annotations or {}
     own = [key for key in sorted(texts) if key.startswith("hami.io/") and key.endswith(_OF_A_CHIP)]
@@ -63,7 +62,7 @@ def _asked(container: models.Container) -> tuple[object, ...]:
 
 
 def attempt_key(pod: Pod, attempt: Attempt, now: datetime) -> Hashable:
-    """A key that is equal where the schedulers said the same, and long enough ago for the same conclusions."""
+    """A key that is equal where the schedulers said the same, and so long ago that rules conclude the same."""
     chosen = chosen_node(attempt.evidence.quote) if attempt.stage == "filtered" and attempt.evidence else ""
     words = attempt.stage, attempt.unschedulable, attempt.lock, chosen, attempt.evidence is None
     codes = tuple(event for event, _ in attempt.code_events)
@@ -74,7 +73,6 @@ def attempt_key(pod: Pod, attempt: Attempt, now: datetime) -> Hashable:
 
 
 def _steps(moment: datetime | None, now: datetime) -> tuple[bool, ...] | None:
-    """Which of the waits that rules allow for are over."""
     return None if moment is None else tuple(now - moment >= step for step in _STEPS)
 
 
@@ -84,9 +82,9 @@ _OF_THE_POD: dict[str, type[Evidence]] = {"says": PodSays, "asks": PodAsks}
 def cause_signature(finding: Finding) -> str:
     """Sixteen hexadecimal digits that findings of one cause share, whichever pod and time they are about.
 
-    Made of the code, the nodes in scope, the objects that it rests on other than pods and nodes (a quota, a lease, a
-    deployment), for `kubernetes-filter` the kinds of filters that kube-scheduler named, and for causes that lie in the
-    pod what the pod says, or asks for. Not of claims, severity, confidence, times, names of pods, or other amounts.
+    Made of the code, the nodes in scope, the objects in evidence other than pods and nodes (a quota, a lease, a
+    deployment), for `kubernetes-filter` the kinds of filters, and for causes in the pod what it says or asks for. Not
+    of claims, severity, confidence, times, names of pods, or other amounts.
     """
     facts = sorted({fact for evidence in finding.evidence for fact in _facts(finding, evidence)})
     return hashlib.sha256(msgspec.json.encode((finding.code, finding.scope.nodes, facts))).hexdigest()[:16]

@@ -1,7 +1,4 @@
-"""Rules about pods that the filter let through: locked nodes, refused binds, and waiting for the next attempt.
-
-What a node's lock means is told in the same words for one pending pod and for all nodes.
-"""
+"""Rules about pods that the filter let through: locked nodes, refused binds, and waiting for the next attempt."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,7 +47,7 @@ FILTERED_GRACE = timedelta(seconds=30)
 _LOCKS: tuple[Code, ...] = ("node-lock-held", "node-lock-dangling", "node-lock-malformed")
 _MAX_LOCKS_SHOWN = 3
 _PRE_BIND = re.compile(r'running (?:Reserve|Permit|PreBind) plugin "([^"]+)"')
-"""kube-scheduler's words when one of its own plugins failed: HAMi's Bind was not called yet."""
+"""Matches kube-scheduler's words when one of its own plugins failed: HAMi's Bind was not called yet."""
 _BIND, _MANY = "/bind", 3
 _TIMED_OUT = re.compile(r"context deadline exceeded|Client\.Timeout")
 Owners = Mapping[tuple[str, str], Pod | Gap | None]
@@ -58,9 +55,8 @@ Owners = Mapping[tuple[str, str], Pod | Gap | None]
 
 
 class NodeLock(NamedTuple):
-    """A node's lock in words. `passing`: the next bind on the node releases it by itself, so it keeps nobody out.
-
-    `unseen` is the owner that could not be read, so that it may be gone or not.
+    """A node's lock in words. `passing`: the next bind on the node releases the lock, so it keeps no pod out. `unseen`
+    is the pod of the lock if it could not be read, so that it may be gone or not.
     """
 
     code: Code
@@ -72,9 +68,8 @@ class NodeLock(NamedTuple):
 
 @rule(*_LOCKS, "binding-failed", *NODE_CODES)
 def locked(scene: PodScene) -> list[Finding]:
-    """The finding of the lock on the pod's node, when a bind was refused for it or every fitting node has one.
-
-    A lock that a Bind waited for until kube-scheduler gave up counts too: from 2.10 on Bind tries again for 28 seconds.
+    """The finding of the lock on the pod's node, when a bind was refused for it or every fitting node has one. A lock
+    counts too if Bind waited for it (from 2.10 on 28 seconds) until kube-scheduler gave up.
     """
     attempt, name = scene.attempt, reserved_node(scene.pod.metadata)
     if attempt.stage == "bind" and attempt.lock is not None:
@@ -91,7 +86,7 @@ def locked(scene: PodScene) -> list[Finding]:
 
 
 def _locks_on(scene: PodScene, names: Sequence[str]) -> dict[str, NodeLock]:
-    """The locks where each of these nodes has one."""
+    """The locks of these nodes; empty unless each of them has one."""
     locks = {name: held for name in names if (held := _judge(scene, name))}
     return locks if len(locks) == len(names) else {}
 
@@ -134,13 +129,11 @@ def _lock_finding(
 
 
 def _of_owner(scene: PodScene, name: str) -> list[Evidence]:
-    """How far the owner of the lock on a node is."""
     node = scene.nodes.get(name)
     return owner_proofs(_lock(scene, node), scene.cluster.lock_owners) if node else []
 
 
 def _judge(scene: PodScene, name: str) -> NodeLock | None:
-    """What the lock on a node is, None when it has none that was seen."""
     node = scene.nodes.get(name)
     state, vendor = _lock(scene, node) if node else None, scene.device.vendor
     if not node or not state:
@@ -175,9 +168,7 @@ def refused_with_error(scene: PodScene) -> list[Finding]:
 
 
 def late_binds(pods: Iterable[Pod], install: Install) -> Iterator[Finding]:
-    """The finding that many pods were not bound in the time that kube-scheduler waits: in some versions of HAMi one
-    lock lets a bind wait for all others.
-    """
+    """The finding that many pods were not bound within kube-scheduler's timeout: one lock can let all binds wait."""
     refused = [(pod, why) for pod in pods if (why := pod.condition("PodScheduled")) and why.status == "False"]
     late = [(pod, why) for pod, why in refused if _BIND in why.message and _TIMED_OUT.search(why.message)]
     if len(late) < _MANY:
@@ -193,7 +184,7 @@ def late_binds(pods: Iterable[Pod], install: Install) -> Iterator[Finding]:
 
 @rule("scheduler-degraded", "scheduler-panic")
 def extender_silent(scene: PodScene) -> Iterator[Finding]:
-    """The finding that kube-scheduler got no answer from HAMi's extender; behind it, panics at other times."""
+    """The finding that kube-scheduler got no answer from HAMi's extender; after it, panics at other times."""
     if scene.attempt.stage != "extender" or scene.attempt.evidence is None:
         return
     claim, pods = Text("scheduler-degraded.silent", why=scene.attempt.evidence.quote), scene.install.pods
@@ -222,7 +213,7 @@ def blocked(scene: PodScene) -> list[Finding]:
 
 @rule("waiting-for-retry", *_LOCKS, "handshake-stale", reads=("nodes",))
 def waits_for_retry(scene: PodScene) -> Iterator[Finding]:
-    """The finding that a node would take the pod now, at its next try; then noise: a passing lock, an old handshake."""
+    """The finding that a node would take the pod at its next try; then, as information, its lock or old handshake."""
     untrusted, names = scene.once(untrusted_nodes), scene.fitting
     if not names or not scene.request.containers or (untrusted and untrusted.severity != "info"):
         return
@@ -260,7 +251,7 @@ _CLAIMS = {
 
 
 def lock_on(node: Node, install: Install, now: datetime, owners: Owners, vendor: Vendor = FIRST) -> LockState | None:
-    """The state of the lock that keeps pods for the vendor's devices off a node, None when there is none."""
+    """The state of the lock that keeps pods for the vendor's devices off a node; None without a lock."""
     version = install.version.version if install.version else None
     if version is not None and version < vendor.locks_since:
         return None
@@ -273,12 +264,11 @@ def lock_on(node: Node, install: Install, now: datetime, owners: Owners, vendor:
 
 
 def lock_expiry(install: Install, vendor: Vendor = FIRST) -> timedelta:
-    """How long this install's scheduler keeps a lock."""
     return vendor.lock_expiry or read_timeout(install.flags.get("node-lock-timeout", ""))
 
 
 def owner_proofs(state: LockState | None, owners: Owners) -> list[Evidence]:
-    """The evidence of how far the lock's owner has come; empty where it is gone or was not read."""
+    """The evidence of how far the pod of the lock has come; empty where it is gone or was not read."""
     owner = owners.get((state.lock.namespace, state.lock.pod)) if state and state.lock else None
     if not isinstance(owner, Pod):
         return []
@@ -308,7 +298,6 @@ def _owner(text: str, now: datetime, owners: Owners) -> Owner:
 
 
 def lock_in_words(node: Node, state: LockState, expiry: timedelta, key: str = LOCK_KEY) -> NodeLock:
-    """The lock as a claim and its code; `key` is the annotation that holds it."""
     code = as_code(f"node-lock-{state.phase}")
     if state.lock is None:
         value = one_line(node.metadata.annotation(key) or "", 80)
@@ -324,7 +313,7 @@ def lock_in_words(node: Node, state: LockState, expiry: timedelta, key: str = LO
 
 
 def lock_actions(node: str, held: NodeLock) -> list[NextAction]:
-    """The steps to look at the lock and an owner that was not read, and to remove the lock of an idle owner."""
+    """The steps to look at the lock and a pod that was not read, and to remove the lock of an idle pod."""
     path = held.key.replace(".", "\\.")
     look = kubectl("get", "node", node, "-o", f"jsonpath={{.metadata.annotations.{path}}}")
     actions = [step(Text("node-lock.look"), look)]

@@ -1,7 +1,7 @@
 """The reasons why no node takes a pod, ordered by what would have to change for the pod to run.
 
-A reason is weighed by asking the filter again without it: one whose absence lets a node fit comes before one that hides
-another. GPUs that the pod itself rules out, and nodes that would not fit anyway, are background.
+A reason is weighed by asking HAMi's filter again without it: one whose absence lets a node fit comes before one that
+hides another. GPUs that the pod itself rules out, and nodes that would not fit anyway, are background.
 """
 
 from collections import Counter, defaultdict
@@ -21,7 +21,7 @@ from playbooks.rules.common.findings import other_vendors
 from playbooks.scenes.waiting_pod import PodScene
 
 _SAMPLE = 20
-"""The most nodes tried again per distinct reason: nodes with the same reason text are alike in what they lack."""
+"""The most nodes tried again for one reason: nodes with the same reason text lack the same."""
 
 _ORDER = {reason.text: position for position, reason in enumerate(REASONS)}
 _SIZE = (fit.NODE_INSUFFICIENT, fit.NUMA_NOT_FIT, fit.MIG_INFEASIBLE, "CardNotFoundCustomFilterRule")
@@ -61,16 +61,16 @@ class RankedCause(NamedTuple):
 
 
 def rank_causes(scene: PodScene) -> list[RankedCause]:
-    """The reasons of all nodes, the most likely cause first. The nodes need to have been read.
+    """The reasons of all nodes, the most likely cause first; the nodes must have been read.
 
-    Where no single change would help, what HAMi names comes before the rest, and Kubernetes' own filters come last. A
-    quota that forbids every node comes first even if HAMi was not asked: the pod's own selector is not to blame alone.
+    Where no single change would help, HAMi's reasons come first and Kubernetes' own filters last. A quota that forbids
+    every node comes before all, even if HAMi was not asked.
     """
     causes = sorted([*_hami_causes(scene), *_kubernetes_causes(scene)], key=_sort_key)
     if not needs_several(causes):
         return causes
     named = {event.code for event, _ in scene.attempt.code_events} | scene.attempt.codes
-    # Whether HAMi would refuse each of the nodes that Kubernetes drops for the namespace's quota, by a sample.
+    # A sample of the nodes that Kubernetes drops shows whether HAMi would refuse them all for the quota.
     judged = scene.judge_each(list(scene.obstacles)[:_SAMPLE] if all(one.of_kubernetes for one in causes) else [])
     if judged and all(one.fits is False and fit.QUOTA_NOT_FIT in one.codes for one in judged.values()):
         return [RankedCause(Rank.BACKGROUND, fit.QUOTA_NOT_FIT, ()), *causes]
@@ -78,9 +78,9 @@ def rank_causes(scene: PodScene) -> list[RankedCause]:
 
 
 def by_words(scene: PodScene) -> bool:
-    """Whether only the schedulers' words can tell, as the bot's own fit cannot be asked: nodes were not read, a
-    vendor's fit is not modelled, HAMi has reasons for nodes that the fit cannot judge, or a newer version than we read
-    refuses nodes that would take the pod by the rules we know. To weigh other reasons would miss the cause.
+    """Whether only the schedulers' words can tell, because the bot's own fit cannot be asked or contradicts HAMi: nodes
+    were not read, a vendor's fit is not modelled, HAMi has reasons for nodes that the fit cannot judge, or an unknown
+    newer version refuses nodes that would take the pod by the known rules.
     """
     if not scene.nodes_seen or other_vendors(scene):
         return True
@@ -91,7 +91,7 @@ def by_words(scene: PodScene) -> bool:
 
 
 def causes(scene: PodScene) -> list[RankedCause]:
-    """The ranked causes, followed by those that hide behind them where the answer gives advice."""
+    """The ranked causes, then those that hide behind them where the answer gives advice."""
     ranked = rank_causes(scene)
     return ranked + behind(scene, ranked) if scene.advises else ranked
 
@@ -102,9 +102,8 @@ def needs_several(causes: Sequence[RankedCause]) -> bool:
 
 
 def rank_words(attempt: Attempt) -> list[RankedCause]:
-    """The causes by the schedulers' words alone, for when the nodes were not read: no change can be tried then.
-
-    Reasons that the pod rules out itself, or that hide others, come after the rest.
+    """The causes by the schedulers' words alone, for nodes that were not read, where no change can be tried. Reasons
+    that the pod itself brings, or that hide others, come last.
     """
     nodes: dict[str, set[str]] = defaultdict(set)
     counts: dict[str, int] = defaultdict(int)
@@ -145,7 +144,7 @@ def _as_cards(verdict: Verdict) -> tuple[CardCount, ...]:
 
 
 def _hami_causes(scene: PodScene) -> Iterable[RankedCause]:
-    """Of the candidates that do not fit, by our own verdict where it is known, else by HAMi's words about them."""
+    """The candidates that do not fit, by the bot's own verdict where it is known, else by HAMi's words about them."""
     by_cards: dict[tuple[CardCount, ...], list[str]] = defaultdict(list)
     for verdict, names in scene.by_verdict:
         for name in names if verdict.fits is None else ():
@@ -166,7 +165,7 @@ def _hami_causes(scene: PodScene) -> Iterable[RankedCause]:
 
 
 def _telling(cards: tuple[CardCount, ...]) -> set[str]:
-    """The codes of a node that tell something: cards that the pod rules out itself do not where others are left."""
+    """The codes of a node that explain something: GPUs that the pod rules out do not while other GPUs are left."""
     codes = {card.code for card in cards}
     natures = {code: reason.nature for code in codes if (reason := reason_of(code))}
     others = {"use", "card"} & set(natures.values())
@@ -174,7 +173,6 @@ def _telling(cards: tuple[CardCount, ...]) -> set[str]:
 
 
 def _rank_on(scene: PodScene, name: str, text: str) -> Rank:
-    """The weight of one reason on one node."""
     reason = reason_of(text)
     if text == fit.NODE_UNREGISTERED:
         if not scene.expects_gpus(name):
@@ -201,9 +199,8 @@ def _rank_on(scene: PodScene, name: str, text: str) -> Rank:
 
 
 def behind(scene: PodScene, causes: Sequence[RankedCause]) -> list[RankedCause]:
-    """The causes that HAMi's reasons hide (it names one for each GPU), where no single change would help.
-
-    The filter is run again on every node of such a reason.
+    """The causes that HAMi's reasons hide (HAMi names one for each GPU), where no single change would help. The filter
+    is run again on every node of such a reason.
     """
     if any(cause.rank < Rank.BACKGROUND for cause in causes):
         return []
@@ -252,7 +249,7 @@ def family(text: str) -> str:
 
 
 def unexplained(scene: PodScene) -> list[tuple[str, int]]:
-    """kube-scheduler's reasons that drop more nodes than objects explain, with the number of nodes beyond."""
+    """kube-scheduler's reasons that drop more nodes than objects explain, each with the number of nodes beyond."""
     ours: dict[str, int] = defaultdict(int)
     for obstacle in scene.obstacles.values():
         ours[family(obstacle.text)] += 1

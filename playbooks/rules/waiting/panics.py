@@ -1,7 +1,5 @@
-"""Rules about panics of HAMi's extender: inside a request, which kube-scheduler sees as a broken answer, or as its end.
-
-A panic is looked for in what the schedulers' logs say about one pod: its lines, its filter runs, and kube-scheduler's
-statements.
+"""Rules about panics of HAMi's extender: inside a request, which breaks the answer to kube-scheduler, or fatal ones. A
+panic is looked for in what the schedulers' logs say about one pod: lines, filter runs, kube-scheduler's statements.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,14 +37,14 @@ _MAX_SHOWN = 2
 _ROUNDED, _AT_ONCE = timedelta(seconds=1), timedelta(seconds=3)
 """How long before and after a run's start a panic is taken as its own: panics have whole seconds, runs milliseconds."""
 _WROTE = timedelta(seconds=10)
-"""The time within which kube-scheduler writes down how a call ended."""
+"""The time within which kube-scheduler logs how a call ended."""
 _BACK_OFF = timedelta(minutes=6)
 """The time after a panic in which nobody may answer: kubelet starts an ended container again after 5 min at most."""
 _RECENT = timedelta(minutes=10)
 _LONGEST = 300
 _NO_FIT = "Unable to schedule pod; no fit; waiting"
 _ODD = timedelta(days=180)
-"""The age from which a klog time counts as ahead of now: without a year, such a time was taken for last year's."""
+"""A klog time that is older counts as ahead of now: without a year, such a time was taken for last year's."""
 
 
 class LogSubject(NamedTuple):
@@ -60,11 +58,10 @@ class LogSubject(NamedTuple):
 
 
 class PodLog(NamedTuple):
-    """The lines of one log about the pod, in the window.
+    """The lines of one log about the pod, since the time asked about; `older` is the newest line before.
 
-    `older` is the newest line before the window. `bare` have the pod's name without a namespace: they decide nothing.
-    `ahead` counts the lines whose time is in the future, so that the log's zone is not UTC. `open_ended` counts the
-    lines whose values go on in further lines.
+    `bare` lines have the pod's name without a namespace, and decide nothing. `ahead` counts lines with a time in the
+    future, which show that the log's zone is not UTC; `open_ended` those whose values go on in further lines.
     """
 
     log: LogOf
@@ -76,8 +73,6 @@ class PodLog(NamedTuple):
 
 
 class RunInLog(NamedTuple):
-    """A filter run, and the log that has it."""
-
     log: LogOf
     cycle: Cycle
 
@@ -176,16 +171,16 @@ class _LoggedPanic(NamedTuple):
 
     @property
     def ended_at(self) -> str:
-        """When the run ended that ended with it; empty where it goes on, or that is not said."""
+        """When the process ended with this panic; empty where it runs on, or the time is not known."""
         return (ended_by_panic(self.log.pod) or "") if self.log.previous else ""
 
     @property
     def at(self) -> datetime | None:
-        """When it was; the panic that ends a process is only as late as that end."""
+        """When the panic was; if it has no time of its own, when its process ended."""
         return self.panic.at or parse_time(self.ended_at)
 
     def explains(self, attempt: Attempt) -> bool:
-        """Whether the call broke within seconds of it, or found nobody while its process was started again."""
+        """Whether the call broke within seconds of the panic, or met nobody while the process was started again."""
         if self.at is None or attempt.at is None or attempt.evidence is None:
             return False
         refused = says_nobody_listened(attempt.evidence.quote)
@@ -226,7 +221,7 @@ def recovered(scene: HamiScene) -> Iterator[Finding]:
 
 @rule("scheduler-panic")
 def extender_ended(scene: HamiScene) -> Iterator[Finding]:
-    """The finding that a panic ended the extender a short while ago, or no scheduler is ready after it."""
+    """The finding that a panic ended the extender a short while ago, or that no scheduler is ready after one."""
     found = _ends(scene)
     if scene.install.ready_pods:
         times = [(crash, parse_time(crash.ended_at)) for crash in found]
@@ -260,13 +255,11 @@ def _may_be_panic(attempt: Attempt) -> bool:
 
 
 def _survived(scene: HamiScene) -> list[_LoggedPanic]:
-    """The panics of a process that runs on."""
     return [crash for crash in _crashes(scene.process.panics) if not crash.log.previous] if scene.install.seen else []
 
 
 def panicked_in(runs: Sequence[RunInLog], logs: tuple[LogSeen, ...], steps: tuple[NextAction, ...]) -> list[Finding]:
-    """The finding that the newest filter run has no result, as the extender panicked seconds after it began.
-
+    """The finding that the newest filter run has no result, because the extender panicked seconds after it began.
     `steps` come before the step to read the panic's stack.
     """
     began = runs[-1].cycle.at if runs else None
@@ -290,7 +283,6 @@ def _recovered(
 
 
 def _crashes(logs: tuple[LogSeen, ...]) -> list[_LoggedPanic]:
-    """Every panic, those of runs that ended first, the newest last."""
     found = [_LoggedPanic(log, panic) for log in logs for panic in read_panics(log.lines)]
     return sorted(found, key=lambda crash: (not crash.log.previous, str(crash.panic.at or "")))
 
@@ -322,6 +314,5 @@ def _of_line(found: _LoggedPanic) -> Evidence:
 
 
 def _stack(scheduler: Pod, *options: str) -> NextAction:
-    """To read the stack that the panic left in the log."""
     log = kubectl("-n", scheduler.namespace, "logs", scheduler.name, "-c", EXTENDER_CONTAINER, *options)
     return step(Text("scheduler-panic.stack"), f"{log} | grep -A 20 panic")

@@ -79,7 +79,7 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
     if cause.of_kubernetes:
         return _kubernetes(scene, cause, severity)
     proofs = scene.attempt.evidence_for(cause.text)
-    # Whether HAMi, without saying why, refused just as many registered nodes as our own fit does.
+    # HAMi, without saying why, refused as many registered nodes as the bot's own fit does.
     ours = [name for name, verdict in scene.verdicts.items() if verdict.fits is False]
     unsaid = scene.attempt.generic_refusals()
     as_many = unsaid > 0 and unsaid == sum(scene.why_unregistered(name) is None for name in ours)
@@ -114,14 +114,14 @@ def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]
     if not node:
         return (look_at_pod(scene.pod, cause.text),)
     if cause.text == verdicts.CORDONED:
-        # As many cards as the pod asks for, of those that it may have.
+        # Uncordons as many cards as the pod asks for, of those that it may have.
         cordoned = cordoned_uuids(scene.nodes[node])
         wanted = max((container.count for container in scene.request.containers), default=1)
         cards = [card.card for card in scene.view.cards(node) if card.card.uuid in cordoned]
         if uuids := [card.uuid for card in cards if admits(scene, card)][:wanted]:
             return uncordon(scene.nodes[node], uuids)
     if cause.text == verdicts.MODE_NOT_FIT and scene.device.names.also_read:
-        # To set the node up for the split that the pod asks for, or to ask for the node's.
+        # Either the node is set up for the split that the pod asks for, or the pod asks for the node's.
         if is_soft(scene):
             mark = kubectl("annotate", "node", node, "hami-vnpu-core=true")
             return (act(Text("mode-not-fit.make-soft", node=node), mark),)
@@ -136,7 +136,7 @@ def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]
 
 
 def _usual(scene: PodScene, cause: RankedCause) -> Text:
-    """What tells it: some GPUs may pass, but too few; some words mean another thing for other vendors."""
+    """The usual claim: some GPUs may pass, but too few; some words mean another thing for other vendors."""
     slice_, containers = None, scene.request.containers
     if cause.text == verdicts.INSUFFICIENT_MEMORY:  # the largest piece that one GPU could give, whatever else is asked
         slice_ = largest_slice(scene.view, cause.nodes, scene.request)
@@ -162,7 +162,7 @@ def in_words(
     why: Literal["vendor", "unread"] = "unread",
     severity: Severity = "warning",
 ) -> Finding:
-    """The finding of one cause when only the schedulers' words are known, and `why` the bot cannot weigh it."""
+    """The finding of one cause from the schedulers' words alone; `why` is why the bot cannot weigh it."""
     known: Confidence = "confirmed" if sure else "suspected"
     if reason_of(cause.text) is None:
         claim = Text("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
@@ -175,7 +175,7 @@ def in_words(
 
 @rule("kubernetes-filter", reads=("nodes",))
 def lost_to_kubernetes(scene: PodScene) -> Iterator[Finding]:
-    """The finding that kube-scheduler drops all the nodes on which HAMi would take the pod, by its own words.
+    """The finding that kube-scheduler drops all nodes on which HAMi would take the pod, by its own words.
 
     Only for filters that objects cannot tell: taints and selectors are judged by the nodes as they are now. One node
     can lack several resources, so of those the most counts, not the sum.
@@ -228,7 +228,7 @@ def _kubernetes(scene: PodScene, cause: RankedCause, severity: Severity) -> Find
 
 
 def _tolerating(scene: PodScene, node: Node, key: str) -> list[NextAction]:
-    """The step that lets the pod onto a node by tolerating its one taint; Kubernetes' own say that a node is unwell."""
+    """The step that lets the pod tolerate a node's one taint; Kubernetes' own taints say that a node is unwell."""
     taint = next((taint for taint in node.spec.taints or () if taint.key == key), None)
     if taint is None or scene.obstacles[node.name].text != TAINT_TEXT or key.startswith(OF_KUBERNETES):
         return []
@@ -315,7 +315,6 @@ def _asked(scene: PodScene) -> Prose:
 
 
 def _object_proofs(scene: PodScene, cause: RankedCause, largest: Largest | None) -> list[Evidence]:
-    """The parts of the objects that the reason rests on."""
     pod, names = scene.pod, scene.device.names
     keys = {
         verdicts.TYPE_MISMATCH: (names.use_type, names.no_use_type, names.mode),

@@ -1,4 +1,4 @@
-"""Requests that fail for what they are: too large for HAMi's extender, of resources offered nowhere, or met by a bug.
+"""Rules about requests that fail for what they are: too large for the extender, offered nowhere, or met by a bug.
 
 The extender takes 1 MiB (HAMi 2.9 on), by its log. kube-scheduler finds a resource on no node where nobody offers it,
 or where HAMi does and kube-scheduler was not told to leave it to HAMi's extender.
@@ -30,7 +30,7 @@ from playbooks.rules.installation.extender import managed_proof, never_asked
 from playbooks.scenes.waiting_pod import PodScene
 
 _NEAR = timedelta(seconds=10)
-"""The time within which kube-scheduler writes down how a call ended."""
+"""The time within which kube-scheduler logs how a call ended."""
 
 
 @rule("scheduler-degraded", "admission-denied")
@@ -40,7 +40,7 @@ def request_refused(scene: PodScene) -> Iterator[Finding]:
     if said is None or broke is None or not may_be_refused_request(said.quote):
         return
     lines = ((scheduler, raw, parse_line(raw, scene.now)) for scheduler, raw in scene.cluster.process.refused)
-    # Written when the call ended: many pods may wait, and one request is too large.
+    # Only lines near the call's end count: many pods may wait, and one request is too large.
     near = [
         (parsed.at, scheduler, raw, hit)
         for scheduler, raw, parsed in lines
@@ -59,7 +59,7 @@ _CLOSE = 0.5
 
 @rule("resource-unknown", "extender-misconfigured", reads=("nodes",))
 def offered_nowhere(scene: PodScene) -> Iterator[Finding]:
-    """The finding of a resource that no node can give the pod; none where each can be had."""
+    """The finding of a resource that no node can give the pod."""
     if not scene.nodes:
         return
     nodes, seen = scene.nodes.values(), scene.seen
@@ -108,7 +108,7 @@ def _unknown(scene: PodScene, name: str, managed: frozenset[str]) -> Finding:
     known = {resource for resource in _offered(scene) if "/" in resource} | managed | scene.config.other_resources
     known |= {resource for device in scene.config.devices for resource in device.resources.all}
     domain, _, local = name.partition("/")
-    # What was meant, it seems: of the same domain if there is a near one, else of any.
+    # A similar name of the same domain is probably what was meant, else one of any domain.
     own = [resource.partition("/")[2] for resource in sorted(known) if resource.partition("/")[0] == domain]
     found = [f"{domain}/{close}" for close in difflib.get_close_matches(local, own, n=1, cutoff=_CLOSE)]
     near = next(iter(found or difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8)), "")
@@ -178,9 +178,7 @@ class MetBug(NamedTuple):
 
 
 def bug_of_containers(scene: PodScene) -> MetBug | None:
-    """The bug by which HAMi refuses several containers without a reason, where objects allow them and nothing else is
-    proven; else None.
-    """
+    """The bug by which HAMi refuses several containers without a reason, where objects allow them; None without one."""
     if set(map(finding_code, scene.attempt.codes)) != {"node-unfit-pod"} or len(scene.request.containers) < 2:
         return None
     asking = [quotes.of_pod(scene.pod, container.container, "{.spec..name}") for container in scene.request.containers]
@@ -188,9 +186,7 @@ def bug_of_containers(scene: PodScene) -> MetBug | None:
 
 
 def bug_of_slices(scene: PodScene, code: Code) -> MetBug | None:
-    """The bug by which HAMi's own filter rule (if `code` says so) refuses a container that asks for several devices, of
-    which enough are idle; else None.
-    """
+    """The bug by which HAMi refuses a container with several devices though enough are idle; `code` is the refusal."""
     signs = _several(scene) if code == "custom-filter-rule" else []
     return _met(scene, "custom-filter-rule", _MIG_DEVICES, signs) if signs else None
 
@@ -209,7 +205,7 @@ def refused_by_bug(scene: PodScene, met: MetBug, refusal: Finding, steps: Sequen
 
 
 def _several(scene: PodScene) -> list[Evidence]:
-    """That a container asks for several devices, and as many idle GPUs in MIG mode; empty where either is not so."""
+    """The evidence that a container asks for several devices, and of as many idle GPUs in MIG mode; else empty."""
     asked = next((container for container in scene.request.containers if container.count > 1), None)
     if asked is None or scene.request.constraints.mode == "hami-core":
         return []

@@ -1,14 +1,14 @@
 """Rules about HAMi's scheduler refusing what the objects allow, because its memory differs from them.
 
-If the scheduler counts pods that are gone, only a restart clears them. This is proven by its own metrics; else
-suspected, where it refused again and again and nothing seen has changed since its last word. Sources: HAMi
-pkg/scheduler/scheduler.go onDelPod (up to 2.7.1 a delete that comes as a tombstone is lost, up to 2.10 that of a pod
-which lost its annotations), threads HAMi#2923, #1458, #1899.
+If it counts pods that are gone (ghosts), only a restart clears them. Its own metrics prove this; else it is suspected,
+where it refused repeatedly and nothing seen has changed since. Sources: HAMi pkg/scheduler/scheduler.go onDelPod (up to
+2.7.1 a delete that comes as a tombstone is lost, up to 2.10 that of a pod which lost its annotations), threads
+HAMi#2923, #1458, #1899.
 
-After a restart the scheduler does not know nodes of other vendors until their device plugin reports. It takes such a
-node's devices in only when it finds the handshake without the word `Requesting`, and then writes that word itself: a
-handshake from before its start is an earlier process's. NVIDIA's devices need no report. Source: HAMi v2.9 and v2.10
-pkg/scheduler/scheduler.go register loop and pkg/device/*/device.go CheckHealth; seen by running v2.10.0.
+After a restart it does not know nodes of other vendors until their device plugin reports: it takes their devices in
+only when it finds a handshake without the word `Requesting`, which it then writes itself. NVIDIA's need no report.
+Source: HAMi v2.9 and v2.10 pkg/scheduler/scheduler.go register loop and pkg/device/*/device.go CheckHealth; seen by
+running v2.10.0.
 """
 
 from collections import Counter
@@ -82,7 +82,7 @@ def refused_nodes(scene: PodScene) -> list[str]:
         return []
     takers, named, quotas = scene.fitting, _named(scene.attempt), scene.view.facts.quotas
     if not takers and quotas is None and QUOTA_NOT_FIT not in _reasons(scene.attempt):
-        # An unread quota keeps none out where HAMi names another reason.
+        # HAMi named another reason, so a quota that could not be read did not refuse the pod.
         relaxed = scene.judge_each(scene.candidates, frozenset({QUOTA_NOT_FIT}))
         takers = [name for name, verdict in relaxed.items() if verdict.fits]
     if named:
@@ -98,7 +98,6 @@ def _named(attempt: Attempt) -> set[str]:
 
 
 def _reasons(attempt: Attempt) -> list[str]:
-    """HAMi's own words, those that tell something first."""
     codes = [card.code for reason in attempt.by_hami for card in reason.cards]
     codes += [event.code for event, _ in attempt.code_events]
     codes += [card.code for refusal, _ in attempt.refusals for card in attempt.cards_on(refusal.node)]
@@ -123,8 +122,8 @@ def _ledger(scene: PodScene, names: Sequence[str]) -> Finding | None:
 
 
 def _namesake(scene: PodScene, names: Sequence[str]) -> Finding | None:
-    """HAMi counts the waiting pod itself as a holder: before each attempt it forgets the pod's own reservation, so what
-    is left is of an earlier pod of the same name (pkg/scheduler/scheduler.go Filter: delPod by UID).
+    """HAMi counts the waiting pod itself as a holder. It forgets the pod's own reservation before each attempt, so this
+    is an earlier pod of the same name (pkg/scheduler/scheduler.go Filter: delPod by UID).
     """
     process = scene.cluster.process
     pod, counted = scene.pod, process.counted
@@ -165,12 +164,12 @@ def ghosts_suspected(scene: PodScene) -> Finding | None:
 
 @rule("scheduler-ledger-stale")
 def counts_ghosts(scene: InstallScene) -> list[Finding]:
-    """The findings that the scheduler counts pods that are gone; on a node that is gone a ghost keeps nobody out."""
+    """The findings that HAMi's scheduler counts pods that are gone; on a node that is gone they keep nobody out."""
     return ghosts_told(scene.process, scene.install, {node.name for node in scene.nodes})
 
 
 def ghosts_told(process: SchedulerProcess, install: Install, nodes: Collection[str]) -> list[Finding]:
-    """The finding of pods on these nodes that are gone and that the scheduler counts, whichever pod waits for it."""
+    """The finding of ghosts on these nodes, whichever pod waits for their GPUs."""
     ghosts = [ghost for ghost in process.ghosts if any(taken.node in nodes for taken in ghost.taken)]
     return [_told(ghosts, process, install, None)] if ghosts else []
 
@@ -185,7 +184,7 @@ def _told(
     names: Sequence[str] = (),
     said: Sequence[Evidence] = (),
 ) -> Finding:
-    """`names`: the nodes that it is about, those of the ghosts where none is named; `said`: the schedulers' words."""
+    """The finding about ghosts on `names`, by default all nodes with ghosts; `said`: the schedulers' words."""
     taken = [use for ghost in ghosts for use in ghost.taken]
     times = [*(parse_time(ghost.heard) for ghost in ghosts), attempt.since if attempt else None]
     since = min((moment for moment in times if moment is not None), default=None)
@@ -234,9 +233,7 @@ def _ignored(scene: PodScene, names: Sequence[str]) -> Finding | None:
 
 
 def _stands(scene: PodScene, names: Sequence[str]) -> bool:
-    """Whether HAMi's last word on these nodes still holds: it was said repeatedly, and nothing that was read, and that
-    may make its next answer another one, changed since.
-    """
+    """Whether HAMi's last word on these nodes still holds: it was repeated, and nothing that decides changed since."""
     at, process = scene.attempt.at, scene.cluster.process
     if at is None or not scene.attempt.is_repeated:
         return False
@@ -271,12 +268,11 @@ def _suspected(code: Code, scene: PodScene, names: Sequence[str]) -> Finding:
 
 
 def _severity(scene: PodScene) -> Severity:
-    """What is only suspected stays behind the known bug that explains it."""
+    """Information where a known bug explains the refusal, so that its finding comes first; else a warning."""
     return "info" if scene.once(bug_of_containers) else "warning"
 
 
 def _of_gpus(scene: PodScene, names: Sequence[str]) -> list[Evidence]:
-    """A GPU of the first of the nodes, as it is registered now."""
     node = scene.nodes[names[0]]
     cards = scene.view.cards(node.name)
     return [quotes.of_card(node, cards[0].card.uuid, whole=True)] if cards else []
@@ -294,7 +290,7 @@ def restart(install: Install) -> tuple[NextAction, ...]:
 
 
 _SINCE = Version(2, 9, 0)
-"""The version since which this judgement holds: before, any unanswered handshake is stale after 60 s."""
+"""The first version for which this holds: before, any unanswered handshake is stale after 60 s."""
 _UTC = timedelta()
 _PATIENCE = timedelta(seconds=60)
 """How long a plugin may take to report: one that works does so every 30 s."""
@@ -326,8 +322,7 @@ def is_not_taken_in(
     *,
     zone: timedelta = _UTC,
 ) -> bool:
-    """Whether the node's handshake is from before the scheduler's start, long after that: the node is not registered.
-
+    """Whether the node's handshake is from long before the scheduler's start, so that the node is not registered.
     `zone`: how far the scheduler's local time, which it writes without a zone, is ahead of UTC.
     """
     text = node.metadata.annotation(device.names.handshake) if device.names.handshake else None
@@ -365,12 +360,10 @@ def maybe_unknown(scene: PodScene) -> list[Gap]:
 
 
 def since_restart(names: Sequence[str], start: ExtenderStart) -> Text:
-    """The claim that HAMi does not know these nodes since the scheduler's restart."""
     return Text("handshake-stale.restarted", nodes=prose.names(names), started=format_time(start.at))
 
 
 def restart_proofs(nodes: Sequence[Node], device: Device, start: ExtenderStart) -> list[Evidence]:
-    """The evidence of the nodes' handshakes, and of since when the scheduler runs."""
     key = device.names.handshake
     found = [quotes.of_node_annotation(node, key, (node.metadata.annotation(key) or "")[:200]) for node in nodes]
     path = f'{{.status.containerStatuses[?(@.name=="{EXTENDER_CONTAINER}")].state.running.startedAt}}'
@@ -378,7 +371,7 @@ def restart_proofs(nodes: Sequence[Node], device: Device, start: ExtenderStart) 
 
 
 def restart_steps(name: str, device: Device, plugin: Sequence[Pod | DaemonPod] | Gap | None) -> list[NextAction]:
-    """The steps to see why the plugin does not report, and to have the scheduler register the node without that."""
+    """The steps to see why the plugin does not report, and to have the scheduler register the node without a report."""
     forget = kubectl("annotate", "node", name, f"{device.names.handshake}-")
     look = plugin_actions(name, plugin, device.vendor)[0]
     return [look, act(Text("handshake-stale.renew", node=name), forget)]

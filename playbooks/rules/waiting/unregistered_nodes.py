@@ -1,4 +1,4 @@
-"""The findings about nodes whose GPUs HAMi does not know: one per reason."""
+"""Findings about nodes whose GPUs HAMi does not know, one per reason."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -36,8 +36,6 @@ from playbooks.rules.waiting.cause_ranking import RankedCause, severity_of
 from playbooks.scenes.waiting_pod import PodScene
 
 _EMPTY = ("", "[]", "null", ":", "{}")
-"""Registrations without a GPU."""
-
 _CLAIMS: Mapping[tuple[Code, str], str] = {
     ("handshake-stale", "claim"): "handshake-stale.claim",
     ("handshake-deleted", "claim"): "handshake-deleted.claim",
@@ -82,14 +80,13 @@ def unregistered(scene: PodScene, cause: RankedCause) -> list[Finding]:
 
 
 def untrusted_nodes(scene: PodScene) -> Finding | None:
-    """The finding of nodes that would take the pod, but for a unix-seconds handshake too old by the guides' rule.
-
-    It is the cause where HAMi refused the pod and every node that would take it is such a node; else background.
+    """The finding of nodes that would take the pod, but HAMi's guides call their unix-seconds handshake too old. It is
+    the cause where HAMi refused the pod and every node that would take it is such a node; else background.
     """
     if scene.attempt.stage in ("bind", "filtered"):
         return None
     nodes, now, key = scene.nodes, scene.now, FIRST.names.handshake
-    # Without a call for each of 5,000 nodes, of which nearly none has such a handshake.
+    # Inline, to save a call for each of 5,000 nodes: hardly any has such a handshake.
     texts = [(name, (nodes[name].metadata.annotations or {}).get(key, "")) for name in scene.candidates]
     unix = [name for name, text in texts if text[:1].isdigit()]
     stale = [name for name in unix if is_untrusted(nodes[name], now) and scene.expects_gpus(name)]
@@ -108,7 +105,7 @@ def untrusted_nodes(scene: PodScene) -> Finding | None:
 
 
 def is_untrusted(node: Node, now: datetime) -> bool:
-    """Whether the node has a unix-seconds handshake that is too old by the guides' rule."""
+    """Whether the node has a handshake in unix seconds that is too old by HAMi's guides."""
     text = node.metadata.annotation(FIRST.names.handshake)
     if not text or not text[0].isdigit():
         return False
@@ -178,8 +175,8 @@ def registered_otherwise(
 def set_to(
     key: str, wanted: float, has: float, node: str, seen: InstallSeen, *, plugins: Sequence[Pod] | Gap | None
 ) -> NextAction:
-    """The step that sets a key of `SETTING_FLAGS` where it stands: for this node, else for all; else as the plugin's
-    flag. `has` is what is registered; `seen` is HAMi's install, `plugins` are the node's device plugin's pods.
+    """The step that sets a key of `SETTING_FLAGS` where it stands: for this node, for all, or as the plugin's flag.
+    `has` is what is registered; `seen` is HAMi's install, `plugins` are the node's device plugin's pods.
     """
     settings, version = read_plugin_settings(seen.config_maps), seen.install.version
     pod = plugins[0] if plugins and not isinstance(plugins, Gap) else None
@@ -207,12 +204,12 @@ _HELPS = {
     verdicts.INSUFFICIENT_MEMORY: "devicememoryscaling",
     verdicts.INSUFFICIENT_CORE: "devicecorescaling",
 }
-"""The setting of a node that gives more of what is missing, by HAMi's reason."""
+"""By HAMi's reason: the setting of a node that gives more of what is missing."""
 
 
 def set_as_asked(scene: PodScene, cause: RankedCause) -> Part | None:
-    """The claim, evidence and steps where HAMi's ConfigMap sets a node to the mode that the pod asks for, or to more of
-    what it lacks, and its GPUs are registered otherwise; else None.
+    """The claim, evidence and steps where HAMi's ConfigMap gives a node the mode, or more of what the pod lacks, but
+    its GPUs are registered otherwise; else None.
     """
     asked, settings = scene.request.constraints.mode, read_plugin_settings(scene.cluster.seen.config_maps)
     helps = _HELPS.get(cause.text) if scene.device.vendor is FIRST else None
@@ -244,7 +241,7 @@ def is_started_with(key: str, plugins: Sequence[Pod] | Gap | None) -> bool:
 def registration_actions(
     name: str, why: str, pods: Sequence[Pod | DaemonPod] | Gap | None, vendor: Vendor = FIRST, selector: str = ""
 ) -> tuple[NextAction, ...]:
-    """The steps for one reason of being unregistered; mostly about the device plugin. `selector` is the scheduler's."""
+    """The steps for one reason of being unregistered, mostly about the device plugin. `selector` is the scheduler's."""
     labels = [one for one in selector.split(",") if one.count("=") == 1 and "!" not in one]
     if why == "outside" and labels:
         label = Text("node-unregistered.label", node=name, labels=", ".join(labels))

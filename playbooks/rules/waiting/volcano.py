@@ -1,6 +1,5 @@
-"""Rules about a pod that Volcano places: HAMi's scheduler and webhook have no part in it.
-
-Signs and texts: volcano v1.9 to v1.16 (pkg/scheduler/plugins/deviceshare), volcano-vgpu-device-plugin v1.9 to v1.12.
+"""Rules about a pod that Volcano places, without HAMi's scheduler and webhook. Signs and texts: volcano v1.9 to v1.16
+(pkg/scheduler/plugins/deviceshare), volcano-vgpu-device-plugin v1.9 to v1.12.
 """
 
 import re
@@ -53,7 +52,6 @@ _LOOKS = {
     "volcano-scheduled.fix-insufficient",
     "volcano-scheduled.fix-gang",
 }
-"""Advice that only tells where to look."""
 _MEANINGS = (
     (_ENDED, Text("volcano-scheduled.ended"), _SWITCH_ON),
     (r"n(?:o|ot) enough gpu cards", Text("volcano-scheduled.cards"), Text("volcano-scheduled.fix-cards")),
@@ -85,7 +83,6 @@ def pod_group(pod: Pod) -> str:
 
 def is_of_volcano(pod: Pod, install: Install) -> bool:
     """Whether Volcano places the pod, or is meant to: by its scheduler's name, its resources, or a PodGroup of its own.
-
     A PodGroup does not count where HAMi's or Kubernetes' own scheduler is named: other tools use the annotation too.
     """
     named = pod.spec.scheduler_name or KUBERNETES_SCHEDULER
@@ -104,9 +101,8 @@ def scheduled_by_volcano(
     lacking: Part | None = None,
     beside: Sequence[Pod] = (),
 ) -> Finding | None:
-    """The finding of what Volcano says of its pod, else None. `quoted`: events of the pod, then of its PodGroup.
-
-    `logs` are of Volcano's device plugin; `lacking` is what no node has; `beside` are the pods of its node.
+    """The finding of what Volcano says of its pod, else None. `quoted`: events of the pod, then of its PodGroup. `logs`
+    are of Volcano's device plugin; `lacking` is what no node has; `beside` are the pods of its node.
     """
     if not is_of_volcano(pod, install):
         return None
@@ -181,9 +177,8 @@ def _lacks(scene: PodScene) -> Part | None:
 
 
 def cards(node: Node) -> list[Card]:
-    """The GPUs that Volcano's device plugin registers on the node.
-
-    `UUID,slots,MiB,type,health,mode` (volcano-vgpu-device-plugin pkg/util/util.go), newer ones with cores before type.
+    """The GPUs that Volcano's device plugin registers on the node. `UUID,slots,MiB,type,health,mode`
+    (volcano-vgpu-device-plugin pkg/util/util.go), newer ones with cores before type.
     """
     found: list[Card] = []
     for entry in (text.split(",") for text in (node.metadata.annotation(_REGISTER) or "").split(":")):
@@ -200,8 +195,8 @@ def shares(pod: Pod) -> list[Allocation]:
 
 
 def _broken_plugin(logs: Sequence[LogSeen]) -> list[tuple[str, Prose, Evidence, NextAction]]:
-    """The first node whose device plugin does not work, what keeps it from that, its proof and what to do: by a
-    signature in its log, else by the last error or panic of one that does not run.
+    """The first node whose device plugin does not work, why, the proof and what to do: by a signature in its log, else
+    by the last error or panic of one that does not run.
     """
     for log in logs:
         node = log.pod.spec.node_name or log.pod.name
@@ -241,7 +236,6 @@ def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence]) -> tuple[Pro
 
 
 def _part(words: str, pattern: str) -> str:
-    """The reason among several that matches."""
     reasons = words.partition("available: ")[2]
     return next((reason for reason in reasons.split(", ") if re.search(pattern, reason)), words)
 

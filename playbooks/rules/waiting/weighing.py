@@ -1,9 +1,8 @@
 """What would have to change for nodes that refuse the pod, weighed by the bot's fit, or by the schedulers' words.
 
-kube-scheduler calls nodes that are not ready, under pressure or cordoned tainted like any other; the node says more. An
-autoscaler's words about the pod are added: cluster-autoscaler processors/status/eventing_scale_up_processor.go
-(TriggeredScaleUp, NotTriggerScaleUp), karpenter pkg/controllers/provisioning/scheduling/events.go (Nominated,
-FailedScheduling).
+kube-scheduler calls nodes that are not ready, under pressure or cordoned tainted like any other; the node says more.
+Autoscalers' words: cluster-autoscaler processors/status/eventing_scale_up_processor.go (TriggeredScaleUp,
+NotTriggerScaleUp), karpenter pkg/controllers/provisioning/scheduling/events.go (Nominated, FailedScheduling).
 """
 
 from collections import defaultdict
@@ -91,8 +90,8 @@ def refused_by_nodes(scene: PodScene) -> list[Finding]:
 def _led(
     scene: PodScene, found: Sequence[Finding], ranked: Sequence[RankedCause] = (), *, weighed: bool = False
 ) -> list[Finding]:
-    """The findings, of which the first says all that leads to it: what else has to change, why the request is so large,
-    whom the pod waits for, and what an autoscaler says. `weighed`: its steps were tried against the filter.
+    """The findings; the first also says what else has to change, why the request is so large, whom the pod waits for,
+    and what an autoscaler says. `weighed`: its steps were tried against HAMi's filter.
     """
     if not found:
         return []
@@ -130,7 +129,7 @@ def _of_cause(scene: PodScene, cause: RankedCause) -> Iterator[Finding]:
 
 
 def _steps(scene: PodScene, code: Code, steps: tuple[NextAction, ...]) -> tuple[NextAction, ...]:
-    """What to do about what leads: where `steps` mend the cause itself, they come before what gets round it."""
+    """The steps about the first finding: `steps` that mend the cause come before those that get round it."""
     if not scene.advises:
         return steps
     if CODES[code].loses_node:
@@ -208,7 +207,7 @@ def _finding(scene: PodScene, cause: RankedCause, taint: str) -> Finding:
 
 
 def _proof(node: Node, key: str) -> list[Evidence]:
-    """The taint, and of a node that is not ready what kubelet or Kubernetes says of that."""
+    """The taint, and of a node that is not ready what kubelet or Kubernetes says about it."""
     has_taint = any(taint.key == key for taint in node.spec.taints or ())
     path = "{.spec.taints[*].key}" if has_taint else "{.metadata.name}"
     found = [quotes.of_node(node, key if has_taint else node.name, path)]

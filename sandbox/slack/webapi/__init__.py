@@ -23,7 +23,7 @@ class WebApi:
         self._rates = Rates(world.clock)
 
     async def handle(self, request: web.Request) -> web.Response:
-        """GET and POST /api/<method>."""
+        """Answers GET and POST /api/<method>."""
         began = time.perf_counter()
         name = request.match_info["method"]
         args: dict[str, Any] = {}
@@ -88,7 +88,7 @@ class WebApi:
 
 
 async def arguments(request: web.Request) -> dict[str, Any]:
-    """Query, form and JSON body merged, as the SDK mixes them. Raises SlackError invalid_json."""
+    """A request's query, form and JSON body merged, as the SDK mixes them. Raises SlackError invalid_json."""
     args: dict[str, Any] = dict(request.query)
     if request.content_type == "application/json":
         text = await request.text()

@@ -14,9 +14,8 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """`needs`: the arguments without which it is invalid_arguments; `takes`: the others. `per_minute` 0: no limit.
-
-    `caller`: whose token it takes, "bot" or "app", or "anyone" for a method that takes none.
+    """A method of the Web API. `needs`: the arguments without which it is invalid_arguments; `takes`: the others.
+    `per_minute` 0: no limit. `caller`: whose token it takes, "bot" or "app", or "anyone" for a method that takes none.
     """
 
     name: str
@@ -46,7 +45,7 @@ def method(
 
 
 class Call:
-    """Typed access to the arguments; what is malformed raises SlackError invalid_arguments."""
+    """Typed access to a call's arguments; what is malformed raises SlackError invalid_arguments."""
 
     def __init__(self, world: World, args: dict[str, Any]) -> None:
         self.world = world
@@ -96,9 +95,8 @@ class Call:
         return {"text": self.text("text"), **parts}
 
     def channel(self, name: str = "channel", *, member: bool = True, open_dm: bool = False) -> Channel:
-        """The channel of an argument. Raises SlackError channel_not_found, not_in_channel.
-
-        `open_dm`: a user id stands for the bot's conversation with that user.
+        """The channel of an argument. Raises SlackError channel_not_found, not_in_channel. `open_dm`: a user id stands
+        for the bot's conversation with that user.
         """
         workspace = self.world.workspace
         given = self.text(name)
@@ -117,7 +115,7 @@ class Call:
         return channel
 
     def message(self, channel: Channel, name: str = "ts") -> Record:
-        """A message of everybody's, live. Raises SlackError message_not_found."""
+        """A message that everybody sees, live. Raises SlackError message_not_found."""
         found = channel.messages.get(self.text(name))
         if found is None:
             raise SlackError("message_not_found")

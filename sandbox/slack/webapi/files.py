@@ -41,7 +41,7 @@ def announce(call: Call) -> Answer:
     takes="channel_id channels thread_ts initial_comment blocks",
 )
 def complete(call: Call) -> Answer:
-    """Shares the files as one message by the bot, or keeps them its own when no channel is named."""
+    """Shares the files as one message by the bot, or keeps them its own if no channel is named."""
     world = call.world
     given = call.json("files")
     if not isinstance(given, list) or not all(isinstance(entry, dict) and entry.get("id") for entry in given):
