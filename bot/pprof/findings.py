@@ -25,9 +25,6 @@ _SECOND_NS = 1_000_000_000
 _EVERY = Trim(cum=True, nodefraction=0.0)
 
 
-_TOP_NAMES = "flat_share=flat% sum_share=sum% cum_share=cum%"
-
-
 class SourcedProfile(NamedTuple):
     """A profile, as `decode.read` gives it, and where it comes from. `file` is what a command can name: a path, or a
     kept profile's id. `object` is what the evidence is about: a pod, or the file's name.
@@ -45,7 +42,7 @@ class SourcedProfile(NamedTuple):
 def top_table(title: Prose, rows: Iterable[TopRow]) -> Table:
     valid = (TopRow(*map(printable, row)) for row in rows)
     words, heading = (title, None) if isinstance(title, str) else ("", title)
-    return Sheet(words, TopRow, names=_TOP_NAMES, heading=heading).table(valid)
+    return Sheet(words, TopRow, names="flat_share=flat% sum_share=sum% cum_share=cum%", heading=heading).table(valid)
 
 
 def question(*words: str) -> str:

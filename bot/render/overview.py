@@ -219,7 +219,7 @@ def _says(gpus: Sequence[GpuRow]) -> Text:
         return Text("bars.free", memory=f"{room:,} MiB")
     free = sum(gpu.state == FREE for gpu in gpus if not gpu.divided)
     if free or not (left := unusable(gpus)):
-        return Text("bars.some-free", count=free) if free else Text("picture.none-free")
+        return Text("bars.free", memory=free) if free else Text("picture.none-free")
     why = [*map(state_in_words, dict.fromkeys(gpu.state for gpu in left))]
     memory = sum(gpu.memory_total - (gpu.memory_used or 0) for gpu in left)
     return Text("bars.unusable", memory=f"{memory:,} MiB", why=why)

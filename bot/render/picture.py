@@ -134,7 +134,7 @@ def _sum(bars: Sequence[GpuRow]) -> Text:
     if all(bar.state == UNREGISTERED for bar in bars):
         return Text("picture.dropped")
     if not any(bar.is_known for bar in bars):
-        return Text("picture.not-known")
+        return Text("bars.unknown")
     room = sum(bar.room for bar in bars)
     if room:
         return Text("bars.free", memory=amount(room))

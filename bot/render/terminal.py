@@ -17,8 +17,8 @@ from bot.render.words import (
     about,
     cells,
     changed,
-    clocked,
     for_people,
+    instant,
     is_numeric,
     moment,
     notes,
@@ -307,12 +307,14 @@ class _TerminalPage(NamedTuple):
         if not table.columns or not table.rows:
             return [*lines, _Line("  ", self.say("words.none"))]
         shown = for_people(Table(table.title, table.columns, table.rows[:_ROWS_SHOWN]), self.say)
-        rows = [[visible(clocked(cell, self.taken_at)) for cell in row] for row in (shown.columns, *shown.rows)]
+        rows = [
+            [visible(timed(cell, self.taken_at) if instant(cell) else cell) for cell in row]
+            for row in (shown.columns, *shown.rows)
+        ]
         used = [number for number, column in enumerate(zip(*rows[1:], strict=True)) if any(column)] or [0]
         rows = [[row[number] for number in used] for row in rows]
         left = len(table.rows) - len(rows) + 1
-        room = self.wide - 2
-        parts = parted(rows, room) if fewest is None else [side_by_side(rows, room, fewest)]
+        parts = parted(rows, self.wide - 2) if fewest is None else [side_by_side(rows, self.wide - 2, fewest)]
         for number, ((header, *body), widths) in enumerate(parts):
             right = [is_numeric(column) for column in zip(*body, strict=True)]
             lines += [_Line()] if number else []

@@ -267,11 +267,6 @@ def timed(text: str, taken_at: str) -> str:
     return _TIME.sub(clock, text)
 
 
-def clocked(cell: str, taken_at: str) -> str:
-    """A cell that is a time as people read it, any other as it is."""
-    return timed(cell, taken_at) if _TIME.fullmatch(cell) else cell
-
-
 def seen_at(report: Report) -> Prose:
     """When the cluster was read, and the answer's age where part of it came from a cache."""
     shown = moment(report.taken_at, None)

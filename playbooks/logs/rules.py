@@ -122,8 +122,7 @@ def covered(first: Sequence[str], as_of: datetime, since: timedelta, taken_at: d
     if not begun or len(begun) < len(first) or min(begun) <= as_of - since + SLACK:
         return None
     seconds = max(1, round((as_of - min(begun)).total_seconds()))
-    short = seconds < _IN_SECONDS
-    time = Text("age.seconds", count=seconds) if short else Text("age.minutes", count=seconds // 60)
+    time = Text("age.seconds", count=seconds) if seconds < _IN_SECONDS else Text("age.minutes", count=seconds // 60)
     return Text("logs.kept", time=time)
 
 

@@ -81,27 +81,22 @@ def stranded(scene: GpusScene) -> Iterator[Finding]:
     why = _by_state(LITTLE_MEMORY if card.state == NO_MEMORY else card.state for card in cards)
     claim = Text("stranded-capacity.claim", memory=prose.mib(lost.total()), why=why)
     first, node = cards[0], scene.by_name[cards[0].node]
+    steps = prose.see_node(scene.node) if scene.node else prose.see_cards(node.name)
     if first.state == "cordoned":
-        proofs = [quotes.of_node_annotation(node, CORDON_KEY, first.card.uuid)]
+        proofs = [quotes.of_node_annotation(node, CORDON_KEY, node.metadata.annotation(CORDON_KEY) or "")]
+        steps = uncordon(node, sorted(cordoned_uuids(node)))
     elif first.state.startswith("node-"):
         keys = [taint.key for taint in node.spec.taints or () if taint.key.startswith("node.kubernetes.io/")]
         proofs = [quotes.of_node(node, key, "{.spec.taints[*].key}") for key in keys[:1]]
+        steps = uncordon_node(node.name) if first.state == "node-cordoned" else steps
     elif first.state == "no-allocatable":
         proofs = [quotes.of_allocatable(node, scene.config.gpus.count)]
     else:
         proofs = _of_holder(scene.cluster, first)
     proofs.append(_of_card(scene.cluster, first))
+    steps = repair(node.name, proofs[-1]) if first.state == "unhealthy" else steps
     nodes = sorted({card.node for card in cards})
     severity: Severity = "warning" if notable else "info"
-    match first.state:
-        case "cordoned":
-            steps = uncordon(node, sorted(cordoned_uuids(node)))
-        case "node-cordoned":
-            steps = uncordon_node(node.name)
-        case "unhealthy":
-            steps = repair(node.name, proofs[-1])
-        case _:
-            steps = prose.see_node(scene.node) if scene.node else prose.see_cards(node.name)
     yield finding("stranded-capacity", claim, _confidence(scene), nodes, proofs, severity=severity, actions=steps)
 
 
