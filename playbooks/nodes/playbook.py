@@ -120,8 +120,8 @@ def _verdict(judged: NodesJudgement, findings: Sequence[Finding], *, of_one: boo
         return None
     kinds = dict[str, set[str]]()
     for problem in problems:
-        code = "lost" if CODES[problem.code].loses_node else problem.code
-        kinds.setdefault(next(filter(code.startswith, _KINDS)), set()).update(problem.scope.nodes)
+        about = "lost" if CODES[problem.code].loses_node else problem.code
+        kinds.setdefault(next(filter(about.startswith, _KINDS)), set()).update(problem.scope.nodes)
     parts = [Text(_KINDS[kind], count=len(nodes)) for kind, nodes in kinds.items()]
     bad = {name for problem in more_than_info(judged.findings) for name in problem.scope.nodes}
     return Text("nodes.verdict", count=len(bad), total=judged.concerned, problems=listed(parts))
