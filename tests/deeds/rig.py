@@ -69,7 +69,8 @@ _PARTS = ("audit", "approvals", "facts", "digests", "incidents", "profiles")
 _READS = {
     "get", "read", "opened", "known", "wanted", "left", "listed", "content", "last", "is_added", "asked_for", "thread",
     "unfinished", "find", "head", "members", "identity", "person", "fit", "deployment", "pods_of", "takes_verbosity",
-    "stage", "shared", "heads", "settled", "of_thread",
+    "stage", "shared", "heads", "settled", "of_thread", "look_into", "ask_time", "count_requests", "is_news",
+    "to_look_after",
 }  # fmt: skip
 
 
@@ -118,6 +119,22 @@ class _Stepped:
         if not inspect.iscoroutinefunction(value):
             return value
         return lambda *args, **kwargs: self._life.take(name, lambda: value(*args, **kwargs))
+
+
+class _Unannounced:
+    """The outbox, which posts no announcement: that comes once an answer takes a second, so on a busy machine only, and
+    every life is to write the same.
+    """
+
+    def __init__(self, outbox: Any) -> None:
+        self._outbox = outbox
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._outbox, name)
+
+    async def put(self, *given: Any, **more: Any) -> None:
+        if more.get("fact", given) is not None:  # `ChannelReply` says of each message which fact is kept with it
+            await self._outbox.put(*given, **more)
 
 
 class Bot(NamedTuple):
@@ -189,15 +206,18 @@ class Place(CaseByCase):
             yield life.of(self.writer)
 
         async def capture(_cluster: str, _found: object, out: Path) -> str:
-            out.write_bytes(b"kept")  # noqa: ASYNC240  # a few bytes
-            return "captured"
+            async def write() -> str:
+                out.write_bytes(b"kept")  # noqa: ASYNC240  # a few bytes
+                return "captured"
+
+            return await life.take("capture", write)
 
         settings = Settings(access=access)
         async with open_store(f"sqlite:///{self.database}", alone=True, now=self.now) as opened:
             store = store_of(life.of(opened))
             deps = Deps(
                 gateway=life.of(self.gateway),
-                outbox=life.of(Outbox(opened, self.gateway)),
+                outbox=_Unannounced(life.of(Outbox(opened, self.gateway))),
                 store=store,
                 work=Work(store, deed_s=deed_s),
                 open_sources=sources,

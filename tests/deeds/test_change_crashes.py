@@ -1,5 +1,9 @@
-"""A change that a person confirms, prolongs, ends or decides on, killed at every write: done once, or told."""
+"""A change that a person confirms, prolongs, ends or decides on, killed at every write: done once, or told.
 
+What an approver decided, and no process takes up again, is over nevertheless: cards tell what is so, nothing stays.
+"""
+
+import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,7 +17,7 @@ from bot.slack.render.blocks import value_of
 from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton
 from handlers.changes.draft import Person
 from handlers.parsing.question import Question
-from tests.changes.rig import When
+from tests.changes.rig import Killed, When
 from tests.deeds.rig import BY_ONE, BY_TWO, UNDERWAY, Bot, Life, Place, a_place, crash_points
 from tests.sampling import Sample
 from tests.slack.changing import ADA, EXTENDER, LINUS, NAME, NAMESPACE
@@ -36,7 +40,9 @@ class Deed(NamedTuple):
 
 class Case(NamedTuple):
     """`before` prepares it; `done` is the line of the audit log that tells that it is done, `patches` how often the
-    template was written by then; where it is not done, the card of the change begins with one of `else_card`.
+    template was written by then; the card of what an approver decided begins with one of `card` then. Where it is not
+    done, the card of the change begins with one of `else_card`. `own`: the only write that no other case has; at all
+    others that one is killed.
     """
 
     before: Callable[[Place], Awaitable[Deed]]
@@ -44,6 +50,12 @@ class Case(NamedTuple):
     done: tuple[str, str]
     patches: int
     else_card: tuple[str, ...] = ()
+    own: str = ""
+    card: tuple[str, ...] = ()
+
+    def points(self, names: list[str]) -> list[tuple[int, When]]:
+        points = crash_points(names)
+        return [point for point in points if self.own in names[max(point[0] - 1, 0) : point[0] + 1]] or points
 
 
 async def _draft(bot: Bot, place: Place) -> Any:
@@ -104,20 +116,32 @@ async def _approve(place: Place) -> Deed:
     return _press(place, APPROVE, *await _waiting(place), user=LINUS)
 
 
+async def _approve_extension(place: Place) -> Deed:
+    change = await _made(place)  # and rolled out: an approval is for the object as it is
+    async with place.bot(BY_TWO) as bot:
+        await bot.change.extend(Person(ADA, place.room), "", TARGET, change, 1200, key="asked")
+    [(key, digest)] = place.rows("select id, digest from approvals")
+    return _press(place, APPROVE, key, digest, user=LINUS)
+
+
 async def _refuse(place: Place) -> Deed:
     return _press(place, REFUSE, *await _waiting(place), user=LINUS)
 
 
+MADE = ("Rolling out", "In effect", "Extended")
 CASES: dict[str, Case] = {
     "raise by the form": Case(_by_form, BY_ONE, ("raise", "raised"), 1, ("Never made",)),
-    "raise by the button": Case(_by_button, BY_ONE, ("raise", "raised"), 1, ("Never made",)),
+    "raise by the button": Case(_by_button, BY_ONE, ("raise", "raised"), 1, ("Never made",), own="respond"),
     "raise that needs an approval": Case(_by_form, BY_TWO, ("raise", "asked"), 0),
     "extend": Case(_extend, BY_ONE, ("extend", "extended"), 0),
-    "extend in words": Case(_extend_in_words, BY_ONE, ("extend", "extended"), 0),
+    "extend in words": Case(_extend_in_words, BY_ONE, ("extend", "extended"), 0, own="first"),
     "revert": Case(_revert, BY_ONE, ("revert", "reverted"), 1),
-    "revert in words": Case(_revert_in_words, BY_ONE, ("revert", "reverted"), 1),
-    "approve": Case(_approve, BY_TWO, ("raise", "raised"), 1, ("Approved, but not done", "Never made")),
-    "refuse": Case(_refuse, BY_TWO, ("approve", "refused-by-approver"), 0),
+    "revert in words": Case(_revert_in_words, BY_ONE, ("revert", "reverted"), 1, own="first"),
+    "approve": Case(_approve, BY_TWO, ("raise", "raised"), 1, ("Approved, but not done", "Never made"), card=MADE),
+    "approve an extension": Case(
+        _approve_extension, BY_TWO, ("extend", "extended"), 0, ("Approved, but not done",), card=("Approved and done",)
+    ),
+    "refuse": Case(_refuse, BY_TWO, ("approve", "refused-by-approver"), 0, card=("Not approved",)),
 }
 
 
@@ -158,9 +182,37 @@ async def _one_case(place: Place, case: Case, at: int, when: When) -> None:
     assert patches == case.patches
     if case.done[1] == "asked":
         assert place.rows("select count(*) from approvals") == [(1,)]
-    await place.goes_on(LATER_S)
+    if case.card:
+        assert _card(place).startswith(case.card)
+    await _is_over(place)
+
+
+def _card(place: Place) -> str:
+    """Of what an approver decided."""
+    [(key,)] = place.rows("select id from approvals")
+    return place.answers()[f"change:{key}"]
+
+
+async def _is_over(place: Place) -> None:
+    await place.goes_on(LATER_S, 3600)
     assert (await place.live())["spec"] == place.before
+    assert await place.record() is None
     assert max(place.audited().values()) == 1
+    assert {one for (one,) in place.rows("select state from approvals")} <= {"done", "not-done", "expired", "refused"}
+    assert not any(card.startswith(("Approved, being made", "Waits")) for card in place.answers().values())
+
+
+async def _taken_up_by_nobody(place: Place, case: Case, at: int, when: When) -> None:
+    await _killed(place, case, at, when)
+    await place.goes_on(15, UNDERWAY)
+    record = await place.record()
+    is_done = record and (record.get("extended") or case.done[0] == "raise")
+    assert _card(place).startswith(case.card if is_done else case.else_card)
+    if record:
+        own = place.answers()[f"change:{record['id']}"]
+        assert own.startswith(MADE)
+        assert f"|{record['at']}>" in own  # Slack shows it as the reader's time
+    await _is_over(place)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -171,11 +223,48 @@ async def test_killed_at_any_write_a_change_is_made_once_or_told(
         life, before, _ = await _killed(place, CASES[name], None)
         assert CASES[name].done[1] == "asked" or (place.audited() - before)[CASES[name].done] == 1
         await place.goes_on(LATER_S)
-        points = sample(crash_points(life.names), 1)
+        points = sample(CASES[name].points(life.names), 1)
         for at, when in points:
             await _one_case(place, CASES[name], at, when)
             if await place.record():
                 await place.goes_on(LATER_S)
+        record_property("crash_points", len(points))
+
+
+@pytest.mark.parametrize("name", ["approve", "approve an extension"])
+async def test_what_was_approved_and_nobody_takes_up_again_ends_and_its_card_tells_what_is_so(
+    name: str, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
+) -> None:
+    async with a_place(tmp_path) as place:
+        life, *_ = await _killed(place, CASES[name], None)
+        await place.goes_on(LATER_S)
+        noted = range(life.names.index("decide") + 1, life.names.index("ephemeral"))
+        points = sample(noted, 1)
+        for at in points:
+            await _taken_up_by_nobody(place, CASES[name], at, "before")
+        record_property("crash_points", len(points))
+
+
+async def test_killed_while_it_expires_it_is_told_once_that_nobody_approved_it(
+    tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
+) -> None:
+    async def late(place: Place, at: int | None, when: When) -> list[str]:
+        await place.new_case()
+        await _waiting(place)
+        async with place.bot(BY_TWO, life := Life(at, when)) as bot:
+            place.ahead_s = 601
+            with contextlib.suppress(Killed):
+                await bot.change.approving.look_after()
+        assert life.dead == (at is not None)
+        await place.goes_on(700)
+        assert _card(place).startswith("Nobody approved in time")
+        assert place.rows("select count(*) from audit where outcome = 'expired'") == [(1,)]
+        return life.names
+
+    async with a_place(tmp_path) as place:
+        points = sample(crash_points(await late(place, None, "before")), 2)
+        for at, when in points:
+            await late(place, at, when)
         record_property("crash_points", len(points))
 
 
