@@ -87,6 +87,8 @@ class Text:
 
 def _data(value: object) -> Any:
     match value:
+        case Text() if value.key == _LISTED and len(value.values) == 1:
+            return _data(value.values["parts"])  # as any list, which is told in the same words
         case Text():
             return {"key": value.key, "values": value.data}
         case list() | tuple() if type(cast("object", value)) in _SEQUENCES:
