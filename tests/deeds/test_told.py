@@ -19,8 +19,8 @@ from handlers.inbox import AT_ONCE
 from handlers.parsing.question import Question
 from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, Deed, Nothing
 from sandbox.slack import Fault
-from tests.changes.rig import Killed, When
-from tests.deeds.rig import KEY, Bot, Life, Place, a_place, crash_points
+from tests.changes.rig import Killed, When, crash_points
+from tests.deeds.rig import KEY, Bot, Life, Place, a_place
 from tests.sampling import Sample
 from tests.scenes import as_test
 from tests.slack.changing import ADA

@@ -242,6 +242,7 @@ async def test_a_digest_of_the_settings_comes_until_they_no_longer_name_it_and_o
     assert await rig.store.digests.wanted() == []
 
 
+@pytest.mark.each_way
 @on_rig(2, new=True)
 async def test_two_replicas_post_one(rig: Rig) -> None:
     await digests(rig).do("k", WHO, AddDigest(NINE), "")

@@ -276,6 +276,7 @@ async def test_killed_between_sending_and_noting_it_is_sent_again_and_rings_once
     record_property("crash_points", 1)
 
 
+@pytest.mark.each_way
 async def test_while_another_replica_tells_the_pager_this_one_tells_nothing_and_an_idle_one_writes_nothing(
     database: str, tmp_path: Path
 ) -> None:

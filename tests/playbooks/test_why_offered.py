@@ -246,7 +246,7 @@ def test_more_than_all_of_a_card_is_answered_with_all_of_it(tmp_path: Path) -> N
         report.verdict
         == "The pod requests 150% of a GPU, which no GPU can give: HAMi 2.7.1 takes the value as written."
     )
-    assert labels(report)[0].startswith("Request at most 100% of a GPU (gpu-1 would take the pod)")
+    assert "Request at most 100% of a GPU (gpu-1 would take the pod)" in labels(report)[0]
 
 
 def test_a_job_that_cannot_be_read_is_called_one(tmp_path: Path) -> None:

@@ -79,9 +79,7 @@ _CORDONS: tuple[Code, ...] = ("card-cordoned", "card-cordon-ignored")
 
 
 def _tells(*codes: Code) -> Callable[[Callable[[Group], Part | None]], Rule[NodesScene]]:
-    """Declares the rule of faults with these codes: one finding per fault, in the words of the function, or none.
-    Findings are only suspected where anything could not be read.
-    """
+    """Declares the rule of faults with these codes: a finding per fault, in the function's words; None excuses it."""
 
     def declare(tell: Callable[[Group], Part | None]) -> Rule[NodesScene]:
         def told(scene: NodesScene) -> Iterator[Finding]:
