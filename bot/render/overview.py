@@ -69,10 +69,7 @@ def brief(report: Report, say: Texts) -> Brief | None:
 
 
 def next_steps(report: Report) -> list[NextAction]:
-    """The steps of an answer at a glance, in its order: an overview's, or those of the cause. A head shows the first.
-
-    Steps with the same words, or the same command, are one.
-    """
+    """The steps of an answer at a glance: an overview's, each command once, or the cause's. A head shows the first."""
     shown, cause = steps_shown(report), next(iter(report.findings), None)
     if not any(getattr(table.rows, "brief", None) for table in report.tables):
         return [action for action in shown if cause and action in cause.next_actions]

@@ -66,7 +66,7 @@ def healthy(scene: InstallScene) -> Iterator[Finding]:
     partly = bool(gaps(scene))
     claim = Text("healthy.partly" if partly else "healthy.claim", version=str(scene.version or "?"), parts=text)
     if covered := sorted({pod.spec.node_name for pod in scene.plugin_pods if pod.spec.node_name}):
-        claim = sentences(claim, *looked_at(scene.seen, scene.nodes, scene.questioned.sides, covered))
+        claim = sentences(claim, *looked_at(scene.seen, scene.nodes, scene.questioned.sides, covered, None))
     yield finding("healthy", claim, "suspected" if partly else "confirmed", proofs=proofs, severity="info")
 
 

@@ -71,19 +71,10 @@ WHOLE = Sheet("nodes", NodeRow)
 PROBLEMS = Sheet(
     "nodes",
     NodeRow,
-    fields=[
-        "node",
-        "problems",
-        "kubernetes",
-        "lock",
-        "handshake",
-        "plugin",
-        "healthy",
-        "cordoned",
-        "slots",
-        "cards",
-        "format",
-    ],
+    fields=(
+        *("node", "problems", "kubernetes", "lock", "handshake", "plugin", "healthy"),
+        *("cordoned", "slots", "cards", "format"),
+    ),
     brief="node problems kubernetes handshake plugin healthy cordoned lock slots",
     listed=True,
 )

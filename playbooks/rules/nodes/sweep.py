@@ -307,7 +307,7 @@ def looked_at(
     nodes: Iterable[Node],
     logs: Mapping[str, NodeSide],
     names: Sequence[str],
-    pods: PluginPods | None = None,
+    pods: PluginPods | None,
 ) -> list[Text]:
     """What was read of these nodes beside their objects, in words, and what was not; only the latter without `pods`.
 
