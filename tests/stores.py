@@ -15,7 +15,8 @@ from sqlalchemy import make_url, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.store import open_store
-from bot.store.tables import SCHEMA, metadata
+from bot.store.migrations import NEWEST
+from bot.store.tables import metadata
 
 NewDatabase = Callable[[], str]
 
@@ -139,6 +140,6 @@ async def _emptied(address: str) -> bool:
         if tables != len(metadata.tables) + 1:
             return False
         await connection.execute(";".join(f"DELETE FROM {table.name}" for table in reversed(metadata.sorted_tables)))
-        return await connection.fetchval("SELECT version_num FROM alembic_version") == SCHEMA
+        return await connection.fetchval("SELECT version_num FROM alembic_version") == NEWEST
     finally:
         await connection.close()

@@ -103,6 +103,17 @@ def test_the_wheel_alone_knows_the_demo_and_its_recording(installed: Path, here:
     assert Path(place.strip()).is_relative_to(installed.parent)
 
 
+def test_the_wheel_alone_runs_the_revisions(installed: Path, here: Path) -> None:
+    code = """
+from sqlalchemy import create_engine
+from bot.store.migrations import NEWEST, revision, upgrade
+with create_engine("sqlite:///state.db").begin() as connection:
+    upgrade(connection)
+    assert revision(connection) == NEWEST
+"""
+    run(installed / "python", "-I", "-c", code, folder=here)
+
+
 def test_the_version_is_the_one_that_was_tagged(installed: Path, here: Path) -> None:
     assert run(installed / "hami-bot", "version", folder=here) == f"hami-bot {TAG}\n"
 

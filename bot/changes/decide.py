@@ -15,7 +15,7 @@ from bot.changes.deadline import LONGEST_S
 from bot.changes.flags import ArgumentList, Object, containers, find_spot, last_set, target_of, with_words
 from bot.changes.journal import ChangeEvent, EventKind, KnownChange
 from bot.changes.merge import OurElement, Stand, by_hand, stand_of
-from bot.changes.plan import Patch, annotation, plan_forget, plan_revert
+from bot.changes.plan import Patch, annotation, plan_forget, plan_retime, plan_revert
 from bot.changes.record import Record, UnreadableRecord, id_in, read_record, same_way_back
 from bot.kube.recording.redact import masked_arguments
 
@@ -56,9 +56,14 @@ def decide(deployment: Object, now: float) -> Wait | DueChange | None:
     stand = stand_of(record, spot)
     if stand == "back":
         return DueChange(ChangeEvent("reverted-by-another", here, record), plan_forget(deployment))
-    if now >= record.deadline or _is_from_the_future(record, now):
+    if now >= record.deadline:
         return _back(deployment, record, spot, stand)
-    return Wait(record)
+    if not _is_from_the_future(record, now):
+        return Wait(record)
+    again, patch = plan_retime(deployment, record, now=now)
+    noted = f"it was noted as raised at {record.raised_at} until {record.at}"
+    detail = f"{noted}; the API server's clock said {again.raised_at}"
+    return DueChange(ChangeEvent("retimed", here, again, detail), patch)
 
 
 def decide_by_copy(deployment: Object, change: KnownChange, now: float) -> Wait | DueChange | None:

@@ -14,6 +14,7 @@ EventKind = Literal[
     "effective",
     "stuck",
     "extended",
+    "retimed",
     "reverted",
     "reverted-by-another",
     "drifted",

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 
-from bot.changes.deadline import no_extension, no_such_length, time_text, wrong_clock
+from bot.changes.deadline import LONGEST_S, no_extension, no_such_length, time_text, wrong_clock
 from bot.changes.flags import (
     ArgumentList,
     Field,
@@ -220,6 +220,14 @@ def plan_extension(deployment: Object, record: Record, until: float, *, now: flo
         return refusal
     longer = msgspec.structs.replace(record, at=time_text(until), extended=record.extended + 1)
     return longer, _rewritten(deployment, longer)
+
+
+def plan_retime(deployment: Object, record: Record, *, now: float) -> tuple[Record, Patch]:
+    """The record as if raised at `now`, for as long as planned but never longer than allowed, and the patch."""
+    began = math.floor(now)
+    lasts = min(max(0, record.deadline - record.since), LONGEST_S)
+    again = msgspec.structs.replace(record, raised_at=time_text(began), at=time_text(began + lasts))
+    return again, _rewritten(deployment, again)
 
 
 def annotation(deployment: Object) -> str | None:

@@ -215,6 +215,8 @@ class Reconciler:
             events.append(ChangeEvent("raised", record.target, record, "found on the object", record.by, uid))
         elif record.extended > opened.record.extended:
             events.append(ChangeEvent("extended", record.target, record, "found on the object"))
+        elif record.since < opened.record.since:
+            events.append(ChangeEvent("retimed", record.target, record, "found on the object"))
         if opened is None or opened.state != "effective":
             waits = unfinished_rollout(deployment) if record.means == "patch" else None
             if waits is None:

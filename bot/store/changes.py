@@ -116,7 +116,7 @@ def _after(event: ChangeEvent, row: dict[str, Any]) -> dict[str, Any]:
     known = read_record(row["record"])
     # On the object somebody may have edited how to revert it.
     text = write_record(with_times_of(known, record) if isinstance(known, Record) else record)
-    if event.kind == "extended":
+    if event.kind in ("extended", "retimed"):
         return {} if row["record"] == text else {"record": text}
     if event.kind in _LATER:
         if _LATER[event.kind] <= _LATER.get(row["state"], -1):

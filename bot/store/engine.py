@@ -13,7 +13,6 @@ import sqlite3
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,7 +23,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from bot.errors import BotError
-from bot.store.tables import SCHEMA, duties, schema_of
+from bot.store.migrations import NEWEST, OtherSchemaError, migrate, revision
+from bot.store.tables import duties
 from bot.texts import Text
 
 T = TypeVar("T")
@@ -41,11 +41,15 @@ class StoreError(BotError):
 
 
 class NoStoreError(StoreError):
-    """The store does not exist yet, or is empty."""
+    """The store does not exist yet."""
 
 
 class TakenError(StoreError):
     """Another process was first to write a row with the same key."""
+
+
+class OlderStoreError(StoreError):
+    """The store was written by an older hami-bot; the next start of the bot upgrades it."""
 
 
 class OvertakenError(SQLAlchemyError):
@@ -141,7 +145,7 @@ def _hint(reason: str) -> Text:
 
 @contextlib.asynccontextmanager
 async def open_engine(url: str, patience: float, *, make: bool = True) -> AsyncGenerator[AsyncEngine]:
-    """The database with its tables, made only with `make`; SQLite waits `patience` seconds for a lock."""
+    """The database with its tables, made and upgraded only with `make`; SQLite waits `patience` seconds for a lock."""
     async with connect(url, patience, make=make) as (engine, shown):
         with store_errors(f"opening the store {shown}"):
             async with engine.begin() if make else engine.connect() as connection:
@@ -150,17 +154,15 @@ async def open_engine(url: str, patience: float, *, make: bool = True) -> AsyncG
                     if problem != "ok":
                         damaged = Text("error-store.damaged", shown=shown, problem=problem)
                         raise StoreError(damaged, hint=_hint("malformed"))
-                found = await connection.run_sync(partial(schema_of, make=make))
-        if found is None:
-            raise _no_store(shown)
-        if found != SCHEMA:
-            other = Text("error-store.of-another", shown=shown, found=found, newest=SCHEMA)
-            raise StoreError(other, hint=Text("error-store.run-that-version"))
+                try:
+                    found = await connection.run_sync(migrate if make else revision)
+                except OtherSchemaError as error:
+                    other = Text("error-store.of-another", shown=shown, found=error.found, newest=NEWEST)
+                    raise StoreError(other, hint=Text("error-store.run-that-version")) from error
+        if not make and found != NEWEST:
+            older = Text("error-store.of-older", shown=shown, found=found or "none", newest=NEWEST)
+            raise OlderStoreError(older, hint=Text("error-store.serve-upgrades-it"))
         yield engine
-
-
-def _no_store(shown: str) -> NoStoreError:
-    return NoStoreError(Text("error-store.no-store", shown=shown), hint=Text("error-store.serve-creates-it"))
 
 
 @contextlib.asynccontextmanager
@@ -169,7 +171,7 @@ async def connect(url: str, patience: float, *, make: bool = True) -> AsyncGener
     address = _address(url)
     shown = address.set(query={}).render_as_string(hide_password=True)  # a driver takes a password there as well
     if not make and _is_file(address) and not await asyncio.to_thread(Path(str(address.database)).exists):
-        raise _no_store(shown)
+        raise NoStoreError(Text("error-store.no-store", shown=shown), hint=Text("error-store.serve-creates-it"))
     with store_errors(f"opening the store {shown}"):
         engine = await _engine(address, patience)
         if make and _is_file(address):

@@ -1,8 +1,7 @@
-"""The store's tables; times are unix seconds. No version is released yet: after a change begin with an empty store."""
+"""The store's tables; times are unix seconds. `bot.store.migrations` says when a change here needs a revision."""
 
 from sqlalchemy import (
     Column,
-    Connection,
     Double,
     ForeignKey,
     Index,
@@ -13,10 +12,6 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    insert,
-    inspect,
-    select,
-    text,
 )
 
 metadata = MetaData()
@@ -286,23 +281,3 @@ digest_runs = Table(
     Column("claimed_until", Double, nullable=False),
     Column("figures", Text, nullable=False),  # JSON in ASCII: what the next one is compared with
 )
-
-SCHEMA = "0100"
-"""The number of these tables, which the database notes. A store of another number is refused."""
-_noted = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
-"""Where Alembic looks for the number; it is to run the revisions that come after the first release."""
-_LOCK = 0x68616D69  # "hami": of every key that PostgreSQL's advisory locks have, the one that means this
-
-
-def schema_of(connection: Connection, *, make: bool) -> str | None:
-    """The schema that the database notes, None for an empty one, which with `make` gets the tables; others wait."""
-    if make and connection.dialect.name == "postgresql":  # in SQLite the transaction itself is the lock
-        connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
-    if inspect(connection).has_table(_noted.name):
-        return connection.scalar(select(_noted.c.version_num))
-    if not make:
-        return None
-    metadata.create_all(connection)
-    _noted.create(connection)
-    connection.execute(insert(_noted).values(version_num=SCHEMA))
-    return SCHEMA

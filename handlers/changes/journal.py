@@ -20,6 +20,7 @@ from handlers.deps import Deps
 ITSELF = "hami-bot"
 LATE_MINUTES = (2, 10)
 """Minutes after a deadline when the bot reports a failed revert; then hourly. From the second on it calls approvers."""
+_MOVES = frozenset({"extended", "retimed"})
 _BEGINS = frozenset({"raised", "effective", "stuck", "never-raised"})
 
 log = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ class ChangeJournal:
         detail = "\n".join(filter(None, (by_copy, event.detail)))
         card = ChangeCard(event.kind, record, self._cluster, detail, event.by, at=event.at)
         await self.show(card, elsewhere=await rows.known(record.id) is None)
-        action = "extend" if event.kind == "extended" else "raise" if event.kind in _BEGINS else "revert"
+        action = "extend" if event.kind in _MOVES else "raise" if event.kind in _BEGINS else "revert"
         if event.kind in ENDS and not event.by:
             await self._tell_raiser(card)
         line = self._line(action, event.kind, event.by or ITSELF, record, event.detail)

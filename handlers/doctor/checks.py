@@ -32,7 +32,7 @@ from bot.slack.gateway import Gateway
 from bot.slack.render.report import render_report
 from bot.slack.render.text import total_text
 from bot.store import StoreError, open_beside
-from bot.store.engine import NoStoreError
+from bot.store.engine import NoStoreError, OlderStoreError
 from bot.store.facts import Mark, MarkRows
 from bot.texts import LANGUAGES, Language, Prose, Text, Texts
 from handlers.cluster_choice import ClusterChoice, open_sources, usual_language
@@ -156,7 +156,8 @@ async def _examine_bot(settings: Settings | None) -> list[Link]:
             async with open_beside(settings.store.url.get_secret_value()) as store:
                 links += await find_links("doctor", Kept(store.marks, settings.oncall))
         except StoreError as error:
-            links.append(broken("store", error, state="degraded" if isinstance(error, NoStoreError) else "failed"))
+            is_missing = isinstance(error, NoStoreError | OlderStoreError)
+            links.append(broken("store", error, state="degraded" if is_missing else "failed"))
     return links
 
 

@@ -103,8 +103,7 @@ class Cluster:
             self.store.of(DEPLOYMENTS).write(live)
 
     def misdate(self, record: Record, ahead_s: float) -> None:
-        """The record as a process would have written it whose clock is so far ahead: it may be reverted from now on."""
-        self.asked_early.add(record.id)
+        """The record as a process would have written it whose clock is so far ahead."""
         times = {"raised_at": _time(record.since + ahead_s), "at": _time(record.deadline + ahead_s)}
         live = self.live()
         live["metadata"]["annotations"][KEY] = write_record(msgspec.structs.replace(record, **times))
@@ -212,6 +211,11 @@ class Cluster:
             did = "raise"
             _assert_words(before, after, ours, ours.words_before, ours.words_after)
             self.raised.append((after["metadata"]["uid"], ours))
+        elif not by_copy and isinstance(now, Record) and now.since < ours.since:
+            did = "extend"
+            assert before["spec"] == after["spec"]
+            assert self.now - 2 < now.since <= self.now < ours.since
+            assert now.deadline - now.since <= ours.deadline - ours.since
         elif not by_copy and isinstance(now, Record):
             did = "extend"
             assert before["spec"] == after["spec"]
@@ -368,7 +372,7 @@ class MemoryJournal:
         record = with_times_of(row.record, record)
         if event.kind in _STATES and _STATES.index(event.kind) > _STATES.index(row.state):
             row = KnownChange(record, event.uid or row.uid, event.kind)  # type: ignore[arg-type]
-        elif event.kind == "extended":
+        elif event.kind in ("extended", "retimed"):
             row = row._replace(record=record)
         self.rows[record.id] = row
 

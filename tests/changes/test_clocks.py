@@ -18,8 +18,8 @@ from bot.texts import in_english
 from handlers.changes.journal import ChangeJournal
 from tests.changes.deployments import NOW, but
 from tests.changes.memory import Cluster, Replica
-from tests.changes.replicas import LEVEL, Several, lent_of
-from tests.changes.rig import NAME, NAMESPACE, NEWEST, rig
+from tests.changes.replicas import LEVEL, Record, Several, lent_of
+from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When, rig
 from tests.stores import new_store
 
 DATE = "Sat, 21 Nov 2026 05:00:00 GMT"
@@ -82,11 +82,39 @@ async def misdated(skew_s: float = 0) -> Several:
 
 
 @pytest.mark.parametrize("skew_s", [0, 10_800, -10_800])
-async def test_a_change_from_the_future_reverts_at_once(skew_s: float) -> None:
+async def test_a_change_from_the_future_lasts_its_own_time_and_that_is_told(skew_s: float) -> None:
     here = await misdated(skew_s)
     await here.passes(15)
+    assert here.journal.told[-1].kind == "retimed"
+    await here.passes(30, 614)
+    record = here.cluster.record()
+    assert record
+    assert record.deadline == NOW + 615
+    await here.passes(615)
     here.assert_undone()
-    assert here.journal.ends() == {"c1": "reverted"}
+    assert [event.kind for event in here.journal.told].count("retimed") == 1
+
+
+async def test_killed_at_any_step_a_change_from_the_future_ends_in_time(
+    record_property: Record,
+) -> None:
+    async def steps() -> int:
+        counted = Steps()
+        await (await misdated()).replicas[0].changer(counted).passes.reconcile()
+        return counted.count
+
+    async def one(at: int, when: When) -> None:
+        here = await misdated()
+        with pytest.raises(Killed):
+            await here.replicas[0].changer(Steps(at, when)).passes.reconcile()
+        await here.passes(15, 600, 615)
+        here.assert_undone()
+        assert await here.journal.opened() == []
+
+    cases = list(itertools.product(range(await steps()), ("before", "after")))
+    for at, when in cases:
+        await one(at, when)  # type: ignore[arg-type]
+    record_property("crash_points", len(cases))
 
 
 @pytest.mark.parametrize("skew_s", [10_800, -10_800])

@@ -157,7 +157,7 @@ class Undisturbed(RuleBasedStateMachine):
 
     @rule(bot=bots, ahead_s=st.sampled_from([30, 10_800, 86_400]))
     def it_was_raised_with_a_wrong_clock(self, bot: int, ahead_s: float) -> None:
-        """As somebody did who went by a clock of their own; the next pass of whoever works may end it."""
+        """As somebody did who went by a clock of their own; the next pass of whoever works counts from then."""
         record = self.cluster.record()
         if record and record.since <= self.cluster.now:
             self.cluster.misdate(record, ahead_s)

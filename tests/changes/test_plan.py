@@ -282,8 +282,16 @@ def test_what_cannot_be_set_back_in_the_running_process_is_not_set_there(wanted:
 
 
 @pytest.mark.parametrize("late_s", [6, 3 * 3600, 86_400])
-def test_a_change_from_the_future_reverts_at_once(late_s: int) -> None:
-    assert due_on(raised(deployment(args=["-v=4"])), NOW - late_s + 0.5).event.kind == "reverted"
+def test_a_change_that_was_raised_with_a_clock_ahead_lasts_its_own_time_from_when_it_is_seen(late_s: int) -> None:
+    after = raised(deployment(args=["-v=4"]))
+    now = NOW - late_s + 0.5
+    due = due_on(after, now)
+    assert due.event.kind == "retimed"
+    seen = apply_json_patch(after, due.patch)
+    assert open_on(seen) == due.event.record
+    assert (due.event.record.since, due.event.record.deadline) == (NOW - late_s, NOW - late_s + 600)
+    assert isinstance(decide(seen, now), Wait)
+    assert due_on(seen, NOW - late_s + 600).event.kind == "reverted"
 
 
 def test_api_servers_that_are_a_little_apart_move_no_deadline() -> None:

@@ -50,6 +50,16 @@ async def test_a_clock_that_is_set_three_hours_ahead_ends_nothing_early_and_rais
         assert not await world.is_open()
 
 
+async def test_a_change_that_was_raised_with_a_wrong_clock_says_so_on_its_card(tmp_path: Path) -> None:
+    async with asyncio.timeout(180), a_place(tmp_path) as world, a_bot(world):
+        await world.raised()
+        record = await world.record()
+        await world.rewritten(record | {"raised_at": "2099-01-01T00:00:00Z", "at": "2099-01-01T00:10:00Z"})
+        assert "2099-01-01T00:00:00Z" in text_of(await world.card("Made with a wrong clock"))
+        world.ahead_s = 605
+        await world.card("Reverted")
+
+
 @played()
 async def test_who_asks_for_a_raise_is_told_of_the_wrong_clock_before_anything_is_read(world: World) -> None:
     world.skew_s = -10_800

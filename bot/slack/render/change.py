@@ -44,7 +44,7 @@ APPROVE, REFUSE = "change:approve", "change:refuse"
 Waiting = Literal["pending", "approved", "refused", "expired", "void", "done", "not-done"]
 State = Waiting | EventKind
 _PUT_BACK: frozenset[State] = frozenset({"reverted", "reverted-by-another"})
-RUNNING: frozenset[State] = frozenset({"raised", "effective", "stuck", "extended", "unreadable", "failed"})
+RUNNING: frozenset[State] = frozenset({"raised", "effective", "stuck", "extended", "retimed", "unreadable", "failed"})
 
 _HEADLINE: Mapping[State, str] = {
     "pending": "card.pending",
@@ -59,6 +59,7 @@ _HEADLINE: Mapping[State, str] = {
     "effective": "card.effective",
     "stuck": "card.stuck",
     "extended": "card.extended",
+    "retimed": "card.retimed",
     "reverted": "card.reverted",
     "reverted-by-another": "card.reverted-by-another",
     "drifted": "card.drifted",
