@@ -22,7 +22,6 @@ from bot.texts import Text
 T = TypeVar("T")
 
 CONTAINERS = (EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER)
-MAX_SCHEDULERS = 8
 LIMIT_BYTES = 512 * 1024 * 1024
 """The most bytes read of one log. It is searched as it arrives, so this bounds time, not memory."""
 
@@ -68,7 +67,7 @@ class LogOf(msgspec.Struct, frozen=True):
 
 async def gather_scheduler_logs(cluster: Cluster, install: Install, name: str, since: timedelta) -> list[LogOf]:
     """Reads the lines with `name` of all logs of HAMi's scheduler, ready replicas first; an unread log is a gap."""
-    found = [log for scheduler in install.pods[:MAX_SCHEDULERS] for log in _logs_of(cluster, install, scheduler, since)]
+    found = [log for scheduler in install.pods for log in _logs_of(cluster, install, scheduler, since)]
     wanted = (
         LogWanted(
             log.scheduler.namespace,
