@@ -19,7 +19,7 @@ COMMANDS ?= 20000
 INPUTS ?= 1000000
 
 DIST := dist
-SOURCE_CHECKS := $(patsubst %,tests/test_%.py,finding_codes project readme security texts) tests/hami/test_vendors.py
+SOURCE_CHECKS := $(patsubst %,tests/test_%.py,finding_codes project readme security texts) $(addprefix tests/,hami/test_vendors.py render/test_typed.py)
 
 .PHONY: demo test test-all test-each lint bench soak hours fuzz lock manifest dist sbom audit clean
 

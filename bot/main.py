@@ -70,8 +70,8 @@ class Limits(msgspec.Struct, frozen=True):
     """The times of a bot, in seconds. `answer_s`: the longest answer; `drain_s`: how long the end waits for answers;
     `keeping_s` and `deed_s`: how long an ack waits until the store has a question, or a person's deed.
     `ping_interval_s` and `watch_s`: how often connections are pinged and checked, by `clock`. `now` is the time since
-    1970, by default the store's. `pace` is that of temporary changes; `oncall`, `look_s` and `test_s` lie between two
-    passes over incidents, two looks at the bot's health, and two self-tests.
+    1970, by default the store's. `pace` says how often temporary changes are looked after; `oncall`, `look_s` and
+    `test_s`, how often incidents, the bot's health, and its self-test.
     """
 
     answer_s: float = LONGEST_S

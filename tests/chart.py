@@ -30,7 +30,7 @@ def rendered(values: dict[str, Any] | None = None, name: str = BOT, namespace: s
 def manifests(values: dict[str, Any] | None = None, name: str = BOT, namespace: str = NAMESPACE) -> list[Manifest]:
     """The objects of a release."""
     texts = (text for file, text in rendered(values, name, namespace).items() if file.endswith(".yaml"))
-    return [item for text in texts for item in yaml.safe_load_all(text) if item]
+    return [item for text in texts for item in yaml.load_all(text, yaml.CSafeLoader) if item]
 
 
 def of_kind(kind: str, objects: Iterable[Manifest]) -> list[Manifest]:

@@ -14,7 +14,7 @@ from bot.hami.signatures import signatures
 from bot.pprof.hints import hint_rules
 from bot.report import SEVERITIES
 from playbooks.gather.node_side import Health
-from tests.project import tree_of
+from tests.project import nodes_of
 
 _ROOT = Path(__file__).parents[1]
 _RULES = [rule for rules in hint_rules().values() for rule in rules]
@@ -46,7 +46,7 @@ def finding_codes() -> set[str]:
     for folder in ("bot", "handlers", "playbooks"):
         for path in (_ROOT / folder).rglob("*.py"):
             prefix = "profile-" if "pprof" in path.parts else ""
-            for maker, code in _written(tree_of(path)):
+            for maker, code in _written(path):
                 found.add(f"{prefix}unlike-{code}" if maker == "Unlike" else prefix + code)
     return {code for code in found if re.fullmatch(r"[a-z-]+", code)} - set(SEVERITIES)
 
@@ -54,7 +54,7 @@ def finding_codes() -> set[str]:
 def fault_codes() -> set[str]:
     """Those of what is wrong with nodes, as the sources of its facts write them or put them together."""
     folder = _ROOT / "playbooks" / "rules" / "nodes"
-    written = [found for path in folder.glob("*.py") for found in _written(tree_of(path))]
+    written = [found for path in folder.glob("*.py") for found in _written(path)]
     made = {"device-plugin-" + health for health in get_args(Health) if health not in ("ready", "unseen")}
     made |= {"node-lock-" + phase for phase in get_args(LockState.__annotations__["phase"])}
     made |= {"handshake-stale", "handshake-deleted", "node-unregistered", "registration-ignored"}
@@ -63,15 +63,15 @@ def fault_codes() -> set[str]:
 
 def impact_codes() -> set[str]:
     """What a change brings with it."""
-    trees = [tree_of(path) for path in (_ROOT / "bot" / "changes").glob("*.py")]
-    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    paths = (_ROOT / "bot" / "changes").glob("*.py")
+    nodes = [node for path in paths for node in nodes_of(path) if isinstance(node, ast.Call)]
     keys = {key for node in nodes if getattr(node.func, "id", "") == "Text" for key in _strings(node.args[0])}
     return {key.removeprefix("blast.") for key in keys if key.startswith("blast.")} | {"gitops-argocd", "gitops-flux"}
 
 
-def _written(tree: ast.AST) -> Iterator[tuple[str, str]]:
+def _written(path: Path) -> Iterator[tuple[str, str]]:
     """Codes with what makes the finding: arguments, values of `code`, and the first of rows of a loop over `code`."""
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if isinstance(node, ast.Call):
             maker = getattr(node.func, "id", getattr(node.func, "attr", ""))
             given = node.args[: _MAKERS[maker] + 1] if maker in _MAKERS else []

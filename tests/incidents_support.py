@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
+from bot.texts import Language
 from tests.cases_support import Files, ask_cluster, files_in
 
 INCIDENTS = Path(__file__).parent / "incidents"
@@ -30,9 +31,9 @@ class Incident(NamedTuple):
     says: tuple[str, ...]
     never: tuple[str, ...]
 
-    def ask(self, cluster: RecordedCluster | None = None) -> Report:
+    def ask(self, cluster: RecordedCluster | None = None, language: Language = "en") -> Report:
         """The report on the recording, or on an edited copy of it."""
-        return ask_cluster(cluster or open_incident(self.name), verb=self.verb, **self.target)
+        return ask_cluster(cluster or open_incident(self.name), verb=self.verb, language=language, **self.target)
 
     @property
     def target(self) -> dict[str, str]:

@@ -26,3 +26,9 @@ def committed_files() -> list[Path]:
 def tree_of(path: Path) -> ast.Module:
     """What the file says; each is parsed once for all checks, and none may change it."""
     return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of it; one walk for all checks."""
+    return tuple(ast.walk(tree_of(path)))

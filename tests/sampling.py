@@ -7,12 +7,12 @@ folders where most files start the bot it is `FEW` unless the file says another 
 or a database server (`pytest.mark.process`) is left to `make test-all`; what only reads the project's own files
 (`pytest.mark.source`) to `make lint`, where one process parses each of them once.
 Of the databases, and of the ways to Slack, each case is run on one; which it is differs from case to case. In
-`make test-all` so it is where the whole bot is started, but for what is about them (`_ABOUT_WAYS`).
+`make test-all` so it is in those folders, but for what is about them (`pytest.mark.each_way`): what two processes do
+at once, what is there after a kill as it was acked, and what Slack delivers and is told.
 Of the examples of a property, a fifth is tried, and all of them in the rest.
 """
 
 import random
-import re
 import zlib
 from collections import defaultdict
 from collections.abc import Sequence
@@ -27,8 +27,6 @@ FEW = 2
 _DEAR = ("tests/slack/test_", "tests/oncall/test_", "tests/deeds/test_")
 _EXAMPLES = {"sample": 20, "rest": 100, "all": 100, "whole": 100, "source": 100}
 _SEED = 13
-_ABOUT_WAYS = re.compile("replica|kill|crash|process|deliver|surfaces|answers|faults|store")
-"""In the name of a file or test of `_DEAR`: kills and replicas, whose outcome is the database's, and ways to Slack."""
 _ALTERNATIVES = ("new_database", "new_empty_database", "mode")
 """Parameters of which `make test` takes one value for each case."""
 _WHOLE = pytest.StashKey[bool]()
@@ -55,6 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "sampled(most): `make test` runs that many of the test's cases")
     config.addinivalue_line("markers", "process: starts a process, a browser or a database server; left to `test-all`")
     config.addinivalue_line("markers", "source: reads the project's own files and runs nothing; left to `make lint`")
+    config.addinivalue_line("markers", "each_way: shows something on each database and way to Slack, so runs on all")
     config.addinivalue_line("markers", "few(most): `make test` runs that many of all cases of the file")
     if not config.getoption("--hypothesis-profile"):
         most = _EXAMPLES[_enumerations(config)]
@@ -123,7 +122,7 @@ def _one_way(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     """Each case on every database and way to Slack, or on one where another would show nothing more."""
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        about_ways = not item.nodeid.startswith(_DEAR) or _ABOUT_WAYS.search(item.nodeid.split("[")[0])
+        about_ways = not item.nodeid.startswith(_DEAR) or item.get_closest_marker("each_way")
         cases[item.nodeid if about_ways else _case(item)].append(item)
     return {item for case, ways in cases.items() for item in part("sample", case, ways, 1)}
 

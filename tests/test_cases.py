@@ -107,6 +107,36 @@ def test_the_answer_is_the_expected_one_and_keeps_its_promises(scenario: Scenari
             assert evidence.quote in text_of(scenario.version), evidence
 
 
+_PINNED = "The pod's annotation nvidia.com/use-gpuuuid allows it no other GPU."
+_TOLD = (
+    ("s03-card-insufficient-memory", "gpu-node-11, gpu-node-12: all 8 GPUs cordoned (hami.io/device-cordon); without"),
+    ("s03-card-insufficient-memory", "gpu-node-10: 1 of 4 GPUs without a free slot; the others do not fit either."),
+    ("s16-cores60-b", f"No usable GPU of gpu-node-09 has 60% of its cores free. {_PINNED}"),
+    ("s17-slice-exhausted", f"Every slot of the usable GPUs of gpu-node-10 is taken. {_PINNED}"),
+)
+
+
+@pytest.mark.parametrize(("pod", "told"), _TOLD)
+def test_a_claim_says_of_which_gpus_it_is_true(pod: str, told: str) -> None:
+    claims = [finding.claim for finding in Question("hami-2.10", "why", pod, {"pod": f"ml/{pod}"}).ask().findings]
+    assert any(claim.startswith(told) for claim in claims)
+    assert not any("could serve the pod" in claim for claim in claims)
+    assert not any("control-plane" in claim for claim in claims)
+
+
+@pytest.mark.parametrize(
+    ("pod", "begins"),
+    [
+        ("s06-wrong-gputype", ["Either: Remove", "Or: Set"]),
+        ("s23-card-cordoned", ["Find out", "Either: Remove", "Or: Remove"]),
+        ("s14-wrong-scheduler", ["Set spec.schedulerName:"]),
+    ],
+)
+def test_ways_that_are_each_enough_say_so(pod: str, begins: list[str]) -> None:
+    steps = Question("hami-2.10", "why", pod, {"pod": f"ml/{pod}"}).ask().findings[0].next_actions
+    assert [" ".join(step.label.split()[:2]) for step in steps] == begins
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["no-events", "no-logs", "fit-alone"])
 @pytest.mark.parametrize("version", VERSIONS)

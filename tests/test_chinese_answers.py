@@ -53,7 +53,7 @@ def test_each_count_of_nodes_has_its_measure_word_and_reasons_of_one_node_are_li
     path = record(tmp_path, cluster(*nodes, running("holder", "gpu-1", ("GPU-full", 100, 0))))
     report = cases_support.ask(path, language="zh", verb="fit", cards="1x8Gi")
     assert report.verdict == (
-        "2 个节点现在都放不下 1x8Gi（1 × 8,192 MiB）：1 个节点空闲显存不足、没有空闲份额；1 个节点 GPU 不健康。"
+        "2 个节点现在都放不下 1x8Gi（1 × 8,192 MiB）：1 个节点空闲显存不足、没有空闲槽位；1 个节点 GPU 不健康。"
     )
 
 

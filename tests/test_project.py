@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from playbooks.playbook import load
 from sandbox.demo import POD, RECORDING
 from tests import update_docs
-from tests.project import LOCKS, PROJECT, ROOT, committed_files, tree_of
+from tests.project import LOCKS, PROJECT, ROOT, committed_files, nodes_of
 
 pytestmark = pytest.mark.source
 
@@ -56,7 +56,7 @@ def test_the_import_contract_of_playbooks_names_every_verb() -> None:
 def ours(wanted: type[Node]) -> Iterator[tuple[str, Node]]:
     """The places, `FILE:LINE`, and nodes of one type in the product's code."""
     for path in itertools.chain(*((ROOT / folder).rglob("*.py") for folder in ("bot", "handlers", "playbooks"))):
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, wanted):
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", node
 

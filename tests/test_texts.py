@@ -1,7 +1,6 @@
 """Every language says the same, the code asks for no text that is missing, and no text is left over.
 
-What the code asks for is read from its `Text(…)` and `say(…)` calls, whose keys are written whole. Where they are not
-yet, a part of a key that only running tells is a wildcard, which may stand for any string that the code holds.
+What the code asks for is read from its `Text(…)` and `say(…)` calls, whose keys are written whole.
 """
 
 import ast
@@ -9,7 +8,6 @@ import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache
-from itertools import product
 from pathlib import Path
 from string import Formatter
 from typing import Any, NamedTuple, get_args
@@ -37,7 +35,7 @@ from bot.texts import (
     unstopped,
 )
 from playbooks.rules.waiting.refusals import CLAIMS
-from tests.project import tree_of
+from tests.project import nodes_of, tree_of
 
 pytestmark = pytest.mark.source
 
@@ -46,7 +44,6 @@ _PACKAGES = ("bot", "playbooks", "handlers")
 _OF_THE_TEXTS = "bot/texts/__init__.py"
 _OF_A_CODE = "words_of"
 """The one function that makes a key: of a code, which is the name of a section."""
-_WILDCARD = r"(.+)"
 _OF_ANY_VENDOR = (
     *(f"playbooks/{part}/" for part in ("gather", "gpus", "judgement", "nodes", "quota", "rules", "why")),
     "bot/render/picture.py",
@@ -72,13 +69,12 @@ _TYPICAL = {
 
 
 class Call(NamedTuple):
-    """One `Text(…)` or `say(…)`: where, the keys it may ask for as patterns, the values it is given for certain."""
+    """One `Text(…)` or `say(…)`: where, the keys (none: not written whole), the values it is given for certain."""
 
     place: str
-    patterns: tuple[str, ...]
+    keys: tuple[str, ...]
     values: frozenset[str]
     open_ended: bool
-    computed: bool
 
 
 def _fields(template: str) -> set[str]:
@@ -105,23 +101,6 @@ def _whole(expression: ast.expr, names: Names) -> list[str] | None:
     return None if None in found else [key for keys in found for key in keys or ()]
 
 
-def _patterns(expression: ast.expr, names: Names) -> list[str]:
-    match expression:
-        case ast.Constant(value=str(text)):
-            return [re.escape(text)]
-        case ast.JoinedStr(values=parts):
-            return ["".join(choice) for choice in product(*(_patterns(part, names) for part in parts))]
-        case ast.FormattedValue(value=value):
-            return _patterns(value, names)
-        case ast.IfExp(body=body, orelse=orelse):
-            return _patterns(body, names) + _patterns(orelse, names)
-        case ast.Name(id=name) if name in names:
-            others = {one: values for one, values in names.items() if one != name}
-            return [pattern for value in names[name] for pattern in _patterns(value, others)]
-        case _:
-            return [_WILDCARD]
-
-
 def _calls_of(scope: ast.AST, place: str, tables: Names) -> list[Call]:
     assigned: Names = {}
     bound: list[str] = []
@@ -142,11 +121,10 @@ def _calls_of(scope: ast.AST, place: str, tables: Names) -> list[Call]:
     names = tables | {name: values for name, values in assigned.items() if bound.count(name) == len(values)}
     found: list[Call] = []
     for call in calls:
-        keys = _whole(call.args[0], names)
-        patterns = _patterns(call.args[0], assigned) if keys is None else map(re.escape, keys)
+        keys = _whole(call.args[0], names) or ()
         given = frozenset(word.arg for word in call.keywords if word.arg)
         open_ended = any(word.arg is None for word in call.keywords)
-        found.append(Call(f"{place}:{call.lineno}", tuple(patterns), given, open_ended, keys is None))
+        found.append(Call(f"{place}:{call.lineno}", tuple(keys), given, open_ended))
     return found
 
 
@@ -188,37 +166,6 @@ def _calls() -> tuple[Call, ...]:
         for scope in _scopes(tree.body)
         for call in _calls_of(scope, place, _tables(tree))
     )
-
-
-@cache
-def _literals() -> frozenset[str]:
-    return frozenset(
-        node.value
-        for tree in _trees().values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    )
-
-
-_compiled = cache(re.compile)  # re itself remembers fewer patterns than there are
-
-
-def _asked_for(key: str, pattern: str) -> bool:
-    found = _compiled(pattern).fullmatch(key)
-    return found is not None and all(part in _literals() for part in found.groups())
-
-
-@cache
-def _asked_for_by_name() -> frozenset[str]:
-    patterns = {pattern for call in _calls() for pattern in call.patterns}
-    return frozenset(key for key in ENGLISH.templates if re.escape(key) in patterns)
-
-
-def _means(call: Call, key: str) -> bool:
-    """A wildcard within a section stands for the keys that nobody asks for by name; one for a section tells nothing."""
-    if key in _asked_for_by_name():
-        return re.escape(key) in call.patterns
-    return any(_asked_for(key, pattern) for pattern in call.patterns if not pattern.startswith(_WILDCARD))
 
 
 # ---------------------------------------------------------------------------------------------- languages
@@ -272,34 +219,24 @@ def test_every_key_is_written_whole_where_it_is_asked_for():
     """A key in quotes, an `a if … else b` of such keys, a name that the function assigns nothing but such keys, or
     `TABLE[…]` of a dict of such keys in the same module.
     """
-    computed = [call.place for call in _calls() if call.computed]
-    assert computed == []
+    assert [call.place for call in _calls() if not call.keys] == []
 
 
-def test_every_key_that_the_code_asks_for_exists():
-    asked = [(call.place, pattern) for call in _calls() for pattern in call.patterns]
-    assert asked
-    assert [
-        question for question in asked if not any(_compiled(question[1]).fullmatch(key) for key in ENGLISH.templates)
-    ] == []
-
-
-def test_every_key_is_asked_for_somewhere():
-    patterns = {pattern for call in _calls() for pattern in call.patterns}
-    patterns |= {f"{re.escape(code)}.(?:meaning|fix)" for code in CODES}
-    unused = [key for key in ENGLISH.templates if not any(_asked_for(key, pattern) for pattern in patterns)]
-    assert unused == []
+def test_every_key_that_the_code_asks_for_exists_and_every_one_is_asked_for():
+    asked = {key: call.place for call in _calls() for key in call.keys}
+    assert {key: place for key, place in asked.items() if key not in ENGLISH.templates} == {}
+    of_codes = {f"{code}.{part}" for code in CODES for part in ("meaning", "fix")}
+    assert ENGLISH.templates.keys() - asked.keys() - of_codes == set()
 
 
 def test_every_text_gets_its_values_where_it_is_asked_for():
-    missing = [
-        (call.place, key, sorted(_fields(template) - call.values))
+    lacking = [
+        (call.place, key, lacks)
         for call in _calls()
-        if not call.open_ended
-        for key, template in ENGLISH.templates.items()
-        if _means(call, key) and not _fields(template) <= call.values
+        for key in call.keys
+        if not call.open_ended and (lacks := _fields(ENGLISH.templates[key]) - call.values)
     ]
-    assert missing == []
+    assert lacking == []
 
 
 _SENTENCE = re.compile(r"[a-z]{2,}.* .*|.* .*[a-z]{2,}")
@@ -310,7 +247,7 @@ _TOLD = {"gap": (1, 2), "Gap": (1, 2)}
 @cache
 def _errors() -> set[str]:
     """BotError, WrongValue and every class below them, by name."""
-    classes = [node for tree in _trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for place in _trees() for node in nodes_of(_ROOT / place) if isinstance(node, ast.ClassDef)]
     found = {"BotError", "WrongValue"}
     while more := {one.name for one in classes if found & {ast.unparse(base) for base in one.bases}} - found:
         found |= more
@@ -338,21 +275,19 @@ def _sentences_in(prose: ast.expr, assigned: dict[str, list[ast.expr]]) -> list[
 
 def test_no_error_and_no_gap_is_told_in_english_only():
     found: set[str] = set()
-    for place, tree in _trees().items():
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-        for function in (tree, *functions):
-            assigned: dict[str, list[ast.expr]] = {}
-            for node in (*tree.body, *(ast.walk(function) if function is not tree else ())):
-                if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                    assigned.setdefault(node.targets[0].id, []).append(node.value)
-            for call in ast.walk(function):
-                if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
-                    continue
-                name = call.func.id
-                if name in _TOLD or name in _errors():
-                    told = [prose for at, prose in enumerate(call.args) if at in _TOLD.get(name, (0,))]
-                    told += [word.value for word in call.keywords if word.arg in ("message", "hint", "why")]
-                    found |= {f"{place}:{call.lineno}: {text}" for one in told for text in _sentences_in(one, assigned)}
+    scopes = [(place, scope, tree.body) for place, tree in _trees().items() for scope in _scopes(tree.body)]
+    for place, scope, module in scopes:
+        nodes = list(ast.walk(scope))
+        assigned: dict[str, list[ast.expr]] = {}
+        for node in (*module, *nodes):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                assigned.setdefault(node.targets[0].id, []).append(node.value)
+        for call in nodes:
+            name = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
+            if isinstance(call, ast.Call) and (name in _TOLD or name in _errors()):
+                told = [prose for at, prose in enumerate(call.args) if at in _TOLD.get(name, (0,))]
+                told += [word.value for word in call.keywords if word.arg in ("message", "hint", "why")]
+                found |= {f"{place}:{call.lineno}: {text}" for one in told for text in _sentences_in(one, assigned)}
     assert sorted(found) == []
 
 
@@ -468,8 +403,8 @@ def test_between_two_sentences_is_a_blank_but_not_in_chinese(language, told):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_with_another_word_for_devices_no_text_is_left_that_speaks_of_gpus(language):
     words = Texts(language).about("NPU").templates
-    asked = {pattern for call in _calls() if call.place.startswith(_OF_ANY_VENDOR) for pattern in call.patterns}
-    told = {key: text for key, text in words.items() if re.escape(key) in asked}
+    asked = {key for call in _calls() if call.place.startswith(_OF_ANY_VENDOR) for key in call.keys}
+    told = {key: text for key, text in words.items() if key in asked}
     assert told
     assert {key: text for key, text in told.items() if re.search(r"\bGPUs?\b(?! Operator)", text, re.ASCII)} == {}
     assert [text for text in words.values() if re.search(r"\ba NPU|_GPU\}|\{GPUs?\}", text)] == []

@@ -6,8 +6,10 @@ stand behind a bar and commands never do, so no quote can be taken for a command
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+from msgspec import structs
 
 from bot.render.layout import row_lines, side_by_side, wrap
 from bot.render.overview import Brief, GpusByNode, bars, brief, gpus_by_node, most_room
@@ -15,11 +17,13 @@ from bot.render.words import (
     CONFIDENCES,
     SEVERITIES,
     about,
+    around,
     cells,
     changed,
     for_people,
     is_numeric,
     moment,
+    names_told,
     notes,
     quoted,
     seen_at,
@@ -123,7 +127,7 @@ class _TerminalPage(NamedTuple):
                 [*self._verdict(report, cause, whole=False), *self._prose(seen, "  ", style=_LABEL)],
                 self._change(report.change) if report.change else [],
                 [*self._next(steps[:most_steps]), *self._more(left, Text("render.more-steps", count=left))],
-                self._evidence(telling(cause.evidence)[:quotes] if cause else (), lines),
+                self._evidence(telling(cause.evidence)[:quotes], lines, names_told(cause.text)) if cause else [],
                 self._also([finding for finding in others if finding], most_others),
                 self._not_read(report.gaps),
             )
@@ -207,18 +211,27 @@ class _TerminalPage(NamedTuple):
             text = text[:-1]
         return [*kept, last._replace(text=text.rstrip(" ,;:") + "…")]
 
-    def _evidence(self, evidence: Sequence[Evidence], most: int | None = None) -> list[_Line]:
-        """Each quote with its place: in at most `most` lines, or whole and with the command that shows it again."""
+    def _evidence(self, evidence: Sequence[Evidence], most: int | None = None, told: Iterable[str] = ()) -> list[_Line]:
+        """Each quote with its place: in at most so many lines, cut around the words `told`; else whole and with the
+        command that shows it again.
+        """
         lines = self._title(Text("render.evidence")) if evidence else []
         for number, proof in enumerate(evidence):
             place = together(where(proof), moment(proof.at, self.taken_at) if proof.at else "", by=", ")
             placed = self._prose(place, "  ", rest="    ", style=_LABEL, verbatim=True)
-            quote = self._prose(quoted(proof), "    | ", rest="    | ", lead_style=_LABEL, verbatim=True)
+            quote = self._quote(proof)
             if most is None:
                 lines += [*([_Line()] if number else []), *placed, *quote, *_command(proof.command, "    ")]
-            else:
-                lines += [*self._cut(placed, 1), *self._cut(quote, most)]
+                continue
+            room = most * self.width
+            while len(quote) > most and room > self.width // 2:
+                room -= self.width // 8
+                quote = self._quote(structs.replace(proof, quote=around(proof.quote, room, told)))
+            lines += [*self._cut(placed, 1), *self._cut(quote, most)]
         return lines
+
+    def _quote(self, proof: Evidence) -> list[_Line]:
+        return self._prose(quoted(proof), "    | ", rest="    | ", lead_style=_LABEL, verbatim=True)
 
     def _change(self, change: Change) -> list[_Line]:
         lines = [*self._title(Text("render.change")), *self._prose(changed(change), "  ")]

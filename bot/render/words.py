@@ -201,6 +201,7 @@ def where(evidence: Evidence) -> Prose:
 
 _BARE = re.compile(r"[\w.-]*")
 _LONG_QUOTE = 160
+_TOO_SHORT, _MOST_PLACES = 3, 100
 
 
 def telling(quotes: Iterable[Evidence]) -> list[Evidence]:
@@ -224,6 +225,23 @@ def quoted(evidence: Evidence) -> Prose:
     steps = (found[1] or found[2].replace("\\", "") for found in _PATH_STEP.finditer(path[1]))
     field = " ".join(step for step in steps if step not in _NOT_NAMED)
     return f"{field} = {evidence.quote}" if field else evidence.quote
+
+
+def around(quote: str, most: int, told: Iterable[str]) -> str:
+    """At most `most` characters of a quote: those with the most of the words `told`, with an ellipsis at a cut."""
+    if len(quote) <= most:
+        return quote
+    words = "|".join(re.escape(word) for word in sorted(told, key=len, reverse=True) if len(word) > _TOO_SHORT)
+    places = [place.span() for place in re.finditer(words, quote)][:_MOST_PLACES] if words else []
+    windows = [[place for place in places if first <= place[0] and place[1] < first + most - 1] for first, _ in places]
+    windows.append([(0, 0)])
+    best = max(windows, key=lambda some: len({quote[at:end] for at, end in some}))
+    first, last = best[0][0], best[-1][1]
+    start = max(0, min(first - (most - 2 - (last - first)) // 2, len(quote) - most + 1))
+    start = start and (quote.find(" ", start, first) + 1 or start)
+    end = start + most - 1
+    end -= start > 0 and end < len(quote)
+    return f"{'…' if start else ''}{quote[start:end].strip()}{'…' if end < len(quote) else ''}"
 
 
 def step_label(action: NextAction, label: Prose, *, shown: bool) -> Prose:

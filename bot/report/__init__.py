@@ -22,7 +22,7 @@ from bot.report.tables import Uuid as Uuid
 from bot.report.tables import in_no_overview as in_no_overview
 from bot.report.tables import prose_table as prose_table
 from bot.report.tables import table_in_words
-from bot.texts import GPU, NOUN_VALUE, Prose, Texts, beginning, stored_text
+from bot.texts import GPU, NOUN_VALUE, Prose, Texts, beginning, spaced, stored_text
 
 SCHEMA = "hami-bot.report/v1"
 NEWER_HAMI = "newer HAMi"
@@ -112,6 +112,11 @@ class NextAction(_WithProse, frozen=True):
     def text(self) -> Prose:
         """The action's label as prose."""
         return _prose(self.label, self.key, self.values)
+
+    @property
+    def alone(self) -> Prose:
+        """The action's label, where no other stands beside it that may be done instead."""
+        return spaced(self.values["step"]) if self.key == "words.either" else self.text
 
     @property
     def is_ours(self) -> bool:

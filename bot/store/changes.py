@@ -189,7 +189,7 @@ class Approvals(AuditedRows):
         return await self._move(change_id, here, line, state=state, decided_by=by, reason=reason, decided_at=now)
 
     async def clusters(self) -> list[str]:
-        """The names of the clusters where `to_look_after` may find an approval, whatever the time is there."""
+        """The names of the clusters with an approval that is pending or approved, or was refused in the last day."""
         lately = approvals.c.decided_at > self._now() - _LATELY_S - _OTHER_CLOCK_S
         here = approvals.c.state.in_(("pending", "approved")) | (approvals.c.state.in_(("refused", "void")) & lately)
         wanted = select(approvals.c.cluster).where(here).distinct().order_by(approvals.c.cluster)

@@ -45,7 +45,7 @@ CauseGroups = list[tuple[Cause, list[Alert]]]
 
 
 class AlertCauses(NamedTuple):
-    """The causes of alerts, and how many GPUs the pods that were read ask for."""
+    """What was found about the pods of alerts: their causes in groups, and the GPUs that each pod requests."""
 
     causes: CauseGroups
     needs: Mapping[Name, GpuRequest] = {}

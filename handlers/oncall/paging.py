@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Paging:
-    """Sends the store's pages to the settings' pagers, and takes over what they post; then it calls `soon`."""
+    """Sends queued pages to their pagers, and records what people did there; after each such act `soon` is called."""
 
     def __init__(
         self, deps: Deps, settings: PagingSettings, owner: str, pace_s: float, soon: Callable[[], None]

@@ -103,9 +103,7 @@ STATUS: tuple[Stage[InstallScene], ...] = (
 
 
 def judge(scene: InstallScene) -> list[Finding]:
-    """The findings about the installation, at least one, the worst first; without a scheduler, what is in its place. An
-    open change leads all that is not critical: it may be why something is odd, and somebody has to know whose it is.
-    """
+    """The findings about the installation, the worst first; an open change leads all that is not critical."""
     told = run(STATUS, scene)
     if told.ended:
         return told.findings

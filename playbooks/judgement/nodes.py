@@ -47,9 +47,7 @@ _TELLING = (
 
 
 class NodesJudgement(NamedTuple):
-    """The findings about nodes, the worst first. `concerned` is the number of nodes that have GPUs or should have some.
-    `well` are the names of the healthy ones among them, `cards` is the number of GPUs of those.
-    """
+    """The findings, the worst first; how many nodes have GPUs or should, and the `well` ones with their GPUs."""
 
     findings: list[Finding]
     concerned: int
@@ -80,9 +78,7 @@ def judge(scene: NodesScene) -> NodesJudgement:
 
 
 def in_question(scene: NodesScene, most: int) -> list[str]:
-    """At most `most` nodes whose logs may tell more, one of each fault before a second one of any. Healthy nodes too,
-    if there are no more than `most`, or if one node is asked about.
-    """
+    """At most `most` nodes whose logs may tell more, one of each fault before a second of any; few are all read."""
     codes: dict[Code, None] = dict.fromkeys(code for stage in NODES for speaks in stage.rules for code in speaks.codes)
     telling = groups(scene, [code for code in codes if code.startswith(_TELLING)])
     telling.sort(key=lambda group: group.fault.severity == "info")

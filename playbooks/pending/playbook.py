@@ -28,13 +28,7 @@ CAUSES = Sheet(
     "causes",
     CauseRow,
     beside=("acts", "meaning"),
-    brief={
-        "acts": "acts",
-        "meaning": "cause",
-        "pods": "pods",
-        "oldest": "oldest pod",
-        "waiting_since": "waits",
-    },
+    brief={"acts": "acts", "meaning": "cause", "pods": "pods", "oldest": "oldest pod", "waiting_since": "waits"},
     together=4,
     tells_findings=True,
     listed=True,
@@ -68,16 +62,15 @@ _GRACE = timedelta(seconds=30)
 
 
 class Request(NamedTuple):
-    """The namespace whose pending pods are asked for, empty for all. `all`: everything instead of an overview.
-
-    `mine`: the asker's pods alone; `whose` are the namespaces and labels (`ml`, `owner=ada`) by which Slack knows the
-    asker's pods. Without any, they are the pods of the credentials' own namespace.
+    """The namespace whose pending pods are asked for, empty for all. `all`: everything instead of an overview. `mine`:
+    the asker's alone; Slack knows them by the namespaces and labels (`ml`, `owner=ada`) `whose`. In a shell that is
+    None: there they are the pods of the credentials' own namespace.
     """
 
     namespace: str
     all: bool
     mine: bool = False
-    whose: tuple[str, ...] = ()
+    whose: tuple[str, ...] | None = None
 
 
 class PendingScene(NamedTuple):
@@ -103,11 +96,12 @@ def request(
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, PendingScene]:
     """Reads the pending pods, and the cluster only if some are. Raises SourceError if no pods can be read."""
     cluster = sources.cluster
-    namespace = wanted.namespace or (cluster.namespace if wanted.mine and not wanted.whose else "")
+    namespace = wanted.namespace or (cluster.namespace if wanted.mine and wanted.whose is None else "")
     install, waiting = await gather_waiting(sources, namespace)
+    whose = wanted.whose or ()
     waiting = waiting._replace(
-        pods=[pod for pod in waiting.pods if is_of(pod, wanted.whose)],
-        of_others=[pod for pod in waiting.of_others if is_of(pod, wanted.whose)],
+        pods=[pod for pod in waiting.pods if is_of(pod, whose)],
+        of_others=[pod for pod in waiting.of_others if is_of(pod, whose)],
     )
     pending_in = await gather_scene(sources, install, waiting) if waiting.pods else None
     asked = "" if waiting.pods or wanted.mine else namespace
@@ -120,11 +114,11 @@ def diagnose(snapshot: Snapshot[Request, PendingScene]) -> Report:
     """The report: causes by who has to act, the platform first, then by severity, number of pods, and age."""
     scene = snapshot.scene
     gaps = [*scene.waiting.gaps, *_unjudged(scene.waiting)]
+    wanted = snapshot.request
+    if wanted.mine and not wanted.whose and (wanted.whose is not None or not scene.waiting.namespace):
+        gaps.append(gap("your pods (set mine)", Text("pending.not-mine")))
     if scene.cluster is None:
-        gaps += [
-            *scene.install.gaps,
-            *(gap("objects", name, Text("gap.undecodable")) for name in scene.undecodable),
-        ]
+        gaps += [*scene.install.gaps, *(gap("objects", name, Text("gap.undecodable")) for name in scene.undecodable)]
         gaps += [scene.deserted] if isinstance(scene.deserted, Gap) else []
         findings, tables = [_none_waits(scene, gaps)], ()
         verdict = findings[0].text

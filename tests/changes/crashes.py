@@ -1,27 +1,16 @@
 """What people do to a change, ended at every point where a process can end, and done again."""
 
-import asyncio
-import contextlib
-import sqlite3
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bot.changes.changer import Changer
-from bot.changes.plan import Raise, annotation, unfinished_rollout
+from bot.changes.plan import Raise, annotation
 from bot.changes.record import Record, read_record
-from bot.kube.client.live import LiveCluster
-from bot.kube.client.writer import Writer
-from bot.slack.gateway import Gateway
 from tests.changes.deployments import EDITS, EXTENDER, NOW
 from tests.changes.rig import NAME, NAMESPACE, Killed, Rig, Steps, When, rig
-from tests.stores import new_store
-
-SCHEDULER = ("hami-system", "hami-scheduler")
 
 SOON, LATER = (15, 150, 600, 615, 630), (1200, 1215, 1230)
 """When what was only planned is given up, and up to 30 s after the deadline; the same for one that was extended."""
@@ -75,11 +64,6 @@ async def steps_of(act: Act, folder: Path) -> list[str]:
         return steps.names
 
 
-def crash_points(names: list[str]) -> list[tuple[int, When]]:
-    """Before every step, and after the last: what a process knew is gone, so after one is before the next."""
-    return [*((at, "before") for at in range(len(names))), (len(names) - 1, "after")]
-
-
 async def killed(act: Act, folder: Path, at: int, when: When, *, edit: str, database: str = "") -> None:
     async with rig(folder, database=database) as here:
         with pytest.raises(Killed):
@@ -107,40 +91,3 @@ async def undone_by_others(here: Rig, *, edit: str) -> None:
     if not edit:
         assert here.writer.template_writes in (0, 2)
     assert await here.store.changes("lab").opened() == []
-
-
-@dataclass(kw_only=True)
-class CaseByCase:
-    """A cluster, and a clock; each case begins with a database of its own, and the Deployment as it was."""
-
-    cluster: LiveCluster
-    writer: Writer
-    gateway: Gateway
-    folder: Path
-    before: Any = None
-    ahead_s: float = 0.0
-    number: int = 0
-    database: Path = field(default_factory=Path)
-
-    def now(self) -> float:
-        return time.time() + self.ahead_s
-
-    async def new_case(self) -> None:
-        self.number += 1
-        self.database = self.folder / f"{self.number}.db"
-        new_store(self.database)
-        self.ahead_s = 0.0
-        self.before = self.before or (await self.live())["spec"]
-        await self.rolled_out()
-
-    async def rolled_out(self) -> None:
-        async with asyncio.timeout(180):
-            while unfinished_rollout(await self.live()):  # noqa: ASYNC110  # only the cluster can tell
-                await asyncio.sleep(0.005)
-
-    async def live(self) -> dict[str, Any]:
-        return await self.writer.deployment(*SCHEDULER)
-
-    def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        with contextlib.closing(sqlite3.connect(self.database)) as connection:
-            return connection.execute(statement).fetchall()

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import copy
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -68,13 +68,19 @@ class Steps:
         await self._meanwhile()
 
 
+def crash_points(names: Sequence[str], only: Collection[str] = ()) -> list[tuple[int, When]]:
+    """Before every step (of these names), and after the last: what a process knew is gone, so after one is before the
+    next.
+    """
+    return [*((at, "before") for at, name in enumerate(names) if name in (only or names)), (len(names) - 1, "after")]
+
+
 async def killed_at_each(life: Callable[[int | None, When], Awaitable[list[str]]]) -> int:
     """Lets one life tell its steps, then ends one at each of them; how many ends there were."""
-    names = await life(None, "before")
-    for at in range(len(names)):  # before a step is after the one before it
-        await life(at, "before")
-    await life(len(names) - 1, "after")
-    return len(names) + 1
+    points = crash_points(await life(None, "before"))
+    for at, when in points:
+        await life(at, when)
+    return len(points)
 
 
 class _Stepped:
@@ -88,7 +94,7 @@ class _Stepped:
         return lambda *args, **kwargs: self._steps.take(name, lambda: call(*args, **kwargs))
 
 
-class _Counted:
+class CountedWriter:
     """The writer, and how many of its patches changed the pod template."""
 
     def __init__(self, writer: Writer) -> None:
@@ -100,7 +106,8 @@ class _Counted:
 
     async def patch_deployment(self, namespace: str, name: str, patch: Any, **more: Any) -> Any:
         done = await self._writer.patch_deployment(namespace, name, patch, **more)
-        self.template_writes += any("/template/" in step["path"] and step["op"] != "test" for step in patch)
+        if not more.get("dry_run"):
+            self.template_writes += any("/template/" in step["path"] and step["op"] != "test" for step in patch)
         return done
 
 
@@ -108,7 +115,7 @@ class Rig:
     """`now` is the API server's clock and the bots', in seconds since 1970; `before` the spec as it was at first."""
 
     def __init__(self, server: ApiServer, writer: Writer, store: Store, now: list[float]) -> None:
-        self.server, self.writer, self.store = server, _Counted(writer), store
+        self.server, self.writer, self.store = server, CountedWriter(writer), store
         self._now = now
         self.before: Any = None
 
@@ -166,6 +173,7 @@ async def rig(folder: Path, words: list[str] | None = None, *, database: str = "
 
     `words` are the extender's. The store is in the folder unless a database is named.
     """
+    folder.mkdir(exist_ok=True)  # noqa: ASYNC240  # a moment
     made = rolled_out(words) if words else rolled_out()
     now = [NOW]
     clock = partial(_clock, now)

@@ -17,9 +17,10 @@ import pytest
 
 from bot.changes.deployments import ChangeFailed
 from bot.kube.client.writer import OutcomeUnknown
-from tests.changes.crashes import ACTS, Act, crash_points, killed, steps_of, undone_by_others
-from tests.changes.rig import Steps, When, rig
+from tests.changes.crashes import ACTS, Act, killed, steps_of, undone_by_others
+from tests.changes.rig import Steps, When, crash_points, rig
 from tests.sampling import Sample
+from tests.stores import NewDatabase
 
 
 async def unanswered(act: Act, folder: Path, at: int, when: When, *, edit: str) -> None:
@@ -39,10 +40,19 @@ async def unanswered(act: Act, folder: Path, at: int, when: When, *, edit: str) 
 async def test_killed_at_any_step_our_element_is_back_by_the_deadline_among_foreign_edits(
     name: str, edit: str, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
-    points = sample(crash_points(await steps_of(ACTS[name], _folder(tmp_path, "whole"))), 2)
+    points = sample(crash_points(await steps_of(ACTS[name], tmp_path / "whole")), 2)
     for at, when in points:
-        await killed(ACTS[name], _folder(tmp_path, f"{at}-{when}"), at, when, edit=edit)
+        await killed(ACTS[name], tmp_path / f"{at}-{when}", at, when, edit=edit)
     record_property("crash_points", len(points))
+
+
+@pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("name", ACTS)
+async def test_killed_at_any_step_the_original_is_back_with_the_journal_in_postgresql(
+    name: str, tmp_path: Path, new_database: NewDatabase, sample: Sample
+) -> None:
+    for at, when in sample(crash_points(await steps_of(ACTS[name], tmp_path / "whole")), 2):
+        await killed(ACTS[name], tmp_path / f"{at}-{when}", at, when, edit="", database=new_database())
 
 
 @pytest.mark.parametrize("edit", ["", "appends", "removes", "edits"])
@@ -50,16 +60,10 @@ async def test_killed_at_any_step_our_element_is_back_by_the_deadline_among_fore
 async def test_where_the_answer_of_a_write_is_lost_the_same_holds(
     name: str, edit: str, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
-    names = await steps_of(ACTS[name], _folder(tmp_path, "whole"))
+    names = await steps_of(ACTS[name], tmp_path / "whole")
     writes = [at for at, step in enumerate(names) if step == "patch_deployment"]
     whens: tuple[When, ...] = ("before", "after")
     cases = sample(list(itertools.product(writes, whens)), 2)
     for at, when in cases:
-        await unanswered(ACTS[name], _folder(tmp_path, f"{at}-{when}"), at, when, edit=edit)
+        await unanswered(ACTS[name], tmp_path / f"{at}-{when}", at, when, edit=edit)
     record_property("lost_answers", len(cases))
-
-
-def _folder(parent: Path, name: str) -> Path:
-    folder = parent / name
-    folder.mkdir()
-    return folder

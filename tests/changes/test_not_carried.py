@@ -13,12 +13,11 @@ from bot.changes.kinds import PROFILING
 from bot.changes.plan import KEY_PATH, Plan, Raise, annotation
 from bot.changes.record import write_record
 from bot.kube.client.writer import OutcomeUnknown
-from tests.changes.crashes import crash_points
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, but, wants
 from tests.changes.memory import Trouble, scheduler
 from tests.changes.records import DAMAGES
 from tests.changes.replicas import LEVEL, TROUBLES, Several
-from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Rig, Steps, When, rig
+from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Rig, Steps, When, crash_points, rig
 from tests.sampling import Sample
 
 RUNNING = but(LEVEL, container=KUBE_SCHEDULER, means="debug-flags")
@@ -322,7 +321,7 @@ async def test_killed_at_any_step_of_a_revert_by_copy_it_is_reverted_once(
     how: str, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
     async def steps() -> list[str]:
-        async with rig(_folder(tmp_path, "whole")) as here:
+        async with rig(tmp_path / "whole") as here:
             await spoilt(here, how)
             counted = Steps()
             await here.bot(counted).passes.reconcile()
@@ -330,7 +329,7 @@ async def test_killed_at_any_step_of_a_revert_by_copy_it_is_reverted_once(
             return counted.names
 
     async def one(at: int, when: When) -> None:
-        async with rig(_folder(tmp_path, f"{at}-{when}")) as here:
+        async with rig(tmp_path / f"{at}-{when}") as here:
             await spoilt(here, how)
             with pytest.raises(Killed):
                 await here.bot(Steps(at, when)).passes.reconcile()
@@ -354,7 +353,7 @@ async def test_where_the_answer_of_a_revert_by_copy_is_lost_the_same_holds(
         async def lost() -> None:
             raise OutcomeUnknown("the connection was closed")
 
-        async with rig(_folder(tmp_path, "whole")) as other:
+        async with rig(tmp_path / "whole") as other:
             await spoilt(other, how)
             await other.bot(counted).passes.reconcile()
         await here.bot(Steps(counted.names.index("patch_deployment"), when, lost)).passes.reconcile()
@@ -369,9 +368,3 @@ async def ended_well(here: Rig) -> None:
     known = await here.store.changes("lab").known("c1")
     assert known
     assert known.state == "reverted"
-
-
-def _folder(parent: Path, name: str) -> Path:
-    folder = parent / name
-    folder.mkdir()
-    return folder

@@ -32,7 +32,7 @@ from sandbox.apiserver.controllers import Timing
 from tests.cases_support import VERSIONS, files_of
 from tests.changes.deployments import EVERY, EXTENDER, KUBE_SCHEDULER, NOW, but, new_value, wants
 from tests.changes.memory import Cluster, MemoryJournal, Replica
-from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When
+from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, crash_points
 from tests.real_cluster import REAL, namespace_of_our_own, send_as_it_is
 from tests.stores import new_store
 
@@ -216,7 +216,7 @@ async def test_running_processes_are_set_and_set_back_and_no_pod_restarts() -> N
 
 
 @pytest.mark.parametrize("act", ["raise", "pass"])
-async def test_killed_at_any_step_every_process_has_its_old_level_by_the_deadline(
+async def test_killed_at_any_step_it_is_in_effect_only_with_its_level_set_and_the_old_one_is_back_by_the_deadline(
     act: str, record_property: Callable[[str, object], None]
 ) -> None:
     async def begun(here: Running, steps: Steps) -> None:
@@ -229,35 +229,21 @@ async def test_killed_at_any_step_every_process_has_its_old_level_by_the_deadlin
 
     whole = Steps()
     await begun(Running(), whole)
-    whens: tuple[When, ...] = ("before", "after")
-    for at in range(whole.count):
-        for when in whens:
-            here = Running()
-            with pytest.raises(Killed):
-                await begun(here, Steps(at, when))
-            for moment in (600, 615, 800):
-                await here.pass_(moment)
-            here.assert_undone()
-            assert await here.replica.journal.opened() == []
-    record_property("crash_points", 2 * whole.count)
-
-
-async def test_killed_at_any_step_of_the_raise_a_change_is_in_effect_only_with_its_level_set(
-    record_property: Callable[[str, object], None],
-) -> None:
-    whole = Steps()
-    await Running().raise_(whole)
-    whens: tuple[When, ...] = ("before", "after")
-    for at in range(whole.count):
-        for when in whens:
-            here = Running()
-            with pytest.raises(Killed):
-                await here.raise_(Steps(at, when))
+    points = crash_points(whole.names)
+    for at, when in points:
+        here = Running()
+        with pytest.raises(Killed):
+            await begun(here, Steps(at, when))
+        if act == "raise":
             told = await here.pass_(15)
             levels = set(here.cluster.levels.values())
             assert levels == ({"6"} if here.cluster.record() else {"3"}), (at, when)
             assert ("effective" in told) == (levels == {"6"}), (at, when)
-    record_property("crash_points", 2 * whole.count)
+        for moment in (600, 615, 800):
+            await here.pass_(moment)
+        here.assert_undone()
+        assert await here.replica.journal.opened() == []
+    record_property("crash_points", len(points))
 
 
 async def test_a_killed_raise_is_not_in_effect_while_one_of_two_processes_cannot_be_set() -> None:

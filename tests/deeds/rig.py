@@ -4,6 +4,7 @@ A step is a write to the store, to the outbox, to Slack or to the cluster. What 
 after one write is before the next.
 """
 
+import asyncio
 import contextlib
 import inspect
 import json
@@ -19,10 +20,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bot.changes.plan import annotation
+from bot.changes.plan import annotation, unfinished_rollout
 from bot.kube.client.connect import open_cluster, open_writer
+from bot.kube.client.live import LiveCluster
 from bot.kube.client.responses import ServerClock
-from bot.kube.client.writer import Writer
 from bot.settings.schema import AccessSettings, ProfileSettings, Settings
 from bot.slack.app import Grouped
 from bot.slack.calls import open_client
@@ -54,10 +55,10 @@ from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.slack import SlackServer
 from sandbox.slack.content import strings_of
-from tests.changes.crashes import CaseByCase
-from tests.changes.rig import Killed, When
+from tests.changes.rig import CountedWriter, Killed, When
 from tests.slack.bot import RECORDING
-from tests.slack.changing import ADA, LINUS, QUICK, ROOM
+from tests.slack.changing import ADA, LINUS, NAME, NAMESPACE, QUICK, ROOM
+from tests.stores import new_store
 
 BY_ONE = AccessSettings(operators=(ADA, LINUS), approvers=(LINUS,))
 BY_TWO = BY_ONE.model_copy(update={"two_person": True})
@@ -164,15 +165,21 @@ class Bot(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class Place(CaseByCase):
-    """A workspace beside the cluster. `patched` counts its changes.
-
-    The bot's clock is ahead of the API server's by `skew_s`.
+class Place:
+    """A workspace beside a cluster, and a clock; each case begins with a database of its own, and the Deployment as it
+    was. The bot's clock is ahead of the API server's by `skew_s`.
     """
 
     slack: SlackServer
+    cluster: LiveCluster
+    writer: CountedWriter
+    gateway: Gateway
+    folder: Path
+    before: Any = None
+    ahead_s: float = 0.0
     skew_s: float = 0.0
-    patched: Counter[str] = field(default_factory=Counter[str])
+    number: int = 0
+    database: Path = field(default_factory=Path)
     shown: int = 0
 
     @property
@@ -180,7 +187,7 @@ class Place(CaseByCase):
         return self.slack.workspace.channel_id(ROOM)
 
     def now(self) -> float:
-        return super().now() + self.skew_s
+        return time.time() + self.ahead_s + self.skew_s
 
     def asked(self, words: str = "", user: str = ADA, **more: Any) -> Question:
         about = {"channel": self.room, "asked_at": self.now(), "beside": True, **more}
@@ -240,10 +247,26 @@ class Place(CaseByCase):
             yield Bot(inbox, Leftovers(inbox, gate), change, here, deps, life)
 
     async def new_case(self) -> None:
-        await super().new_case()
-        self.skew_s = 0.0
-        self.patched.clear()
+        self.number += 1
+        self.database = self.folder / f"{self.number}.db"
+        new_store(self.database)
+        self.ahead_s = self.skew_s = 0.0
+        self.before = self.before or (await self.live())["spec"]
+        await self.rolled_out()
+        self.writer.template_writes = 0
         self.shown = len(self.said())
+
+    async def rolled_out(self) -> None:
+        async with asyncio.timeout(180):
+            while unfinished_rollout(await self.live()):  # noqa: ASYNC110  # only the cluster can tell
+                await asyncio.sleep(0.005)
+
+    async def live(self) -> dict[str, Any]:
+        return await self.writer.deployment(NAMESPACE, NAME)
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        with contextlib.closing(sqlite3.connect(self.database)) as connection:
+            return connection.execute(statement).fetchall()
 
     async def record(self) -> dict[str, Any] | None:
         return json.loads(annotation(await self.live()) or "null")
@@ -282,22 +305,6 @@ class Place(CaseByCase):
         return list(self.slack.workspace.everything(self.room))
 
 
-class _Counted:
-    """The writer, which counts the patches that changed the pod template."""
-
-    def __init__(self, writer: Writer, patched: Counter[str]) -> None:
-        self._writer, self._patched = writer, patched
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._writer, name)
-
-    async def patch_deployment(self, namespace: str, name: str, patch: Any, **more: Any) -> Any:
-        done = await self._writer.patch_deployment(namespace, name, patch, **more)
-        if not more.get("dry_run"):
-            self._patched["template"] += any("/template/" in step["path"] and step["op"] != "test" for step in patch)
-        return done
-
-
 @asynccontextmanager
 async def a_place(folder: Path) -> AsyncGenerator[Place]:
     now = datetime.now(UTC)  # noqa: TID251  # a pretended cluster of today
@@ -318,15 +325,7 @@ async def a_place(folder: Path) -> AsyncGenerator[Place]:
         cluster = await stack.enter_async_context(await open_cluster(kubeconfig=config))
         writer = await stack.enter_async_context(await open_writer(kubeconfig=config))
         gateway = Gateway(*await stack.enter_async_context(open_client(slack.api_url, slack.bot_token)))
-        patched = Counter[str]()
-        counted: Any = _Counted(writer, patched)
         writer.clock = ServerClock(lambda: time.monotonic() + ahead_s())
-        places.append(
-            Place(cluster=cluster, writer=counted, gateway=gateway, slack=slack, folder=folder, patched=patched)
-        )
+        counted = CountedWriter(writer)
+        places.append(Place(cluster=cluster, writer=counted, gateway=gateway, slack=slack, folder=folder))
         yield places[0]
-
-
-def crash_points(names: list[str]) -> list[tuple[int, When]]:
-    """Before every write, and after the last."""
-    return [*((at, "before") for at in range(len(names))), (len(names) - 1, "after")]

@@ -11,8 +11,8 @@ import pytest
 
 from bot.slack.question_tasks import KEEPING_S
 from handlers.parsing.question import Question
-from tests.changes.rig import When
-from tests.deeds.rig import KEY, Bot, Life, Place, a_place, crash_points
+from tests.changes.rig import When, crash_points
+from tests.deeds.rig import KEY, Bot, Life, Place, a_place
 from tests.sampling import Sample
 from tests.slack.changing import ADA
 

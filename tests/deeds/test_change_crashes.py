@@ -17,8 +17,8 @@ from bot.slack.render.blocks import value_of
 from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton
 from handlers.changes.draft import Person
 from handlers.parsing.question import Question
-from tests.changes.rig import Killed, When
-from tests.deeds.rig import BY_ONE, BY_TWO, UNDERWAY, Bot, Life, Place, a_place, crash_points
+from tests.changes.rig import Killed, When, crash_points
+from tests.deeds.rig import BY_ONE, BY_TWO, UNDERWAY, Bot, Life, Place, a_place
 from tests.sampling import Sample
 from tests.slack.changing import ADA, EXTENDER, LINUS, NAME, NAMESPACE
 
@@ -77,7 +77,7 @@ async def _made(place: Place) -> str:
         draft = await _draft(bot, place)
         await bot.change.confirm(Person(ADA, place.room), draft)
     await place.rolled_out()
-    place.patched.clear()
+    place.writer.template_writes = 0
     return draft.id
 
 
@@ -162,7 +162,7 @@ async def _one_case(place: Place, case: Case, at: int, when: When) -> None:
     place.ahead_s = 5
     async with place.bot(case.access) as bot:
         await bot.resumes()
-    told, patches = place.told(deed.asked.user), place.patched["template"]
+    told, patches = place.told(deed.asked.user), place.writer.template_writes
     await place.goes_on(15, UNDERWAY)
     audited = place.audited() - before
     assert kept == (at > 0 or when == "after")

@@ -1,12 +1,9 @@
-"""`hami-bot audit`, as a process beside the one that has the store open."""
+"""`hami-bot audit`, beside the process that has the store open: in one of its own, or here."""
 
 import asyncio
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 from sqlalchemy import update
@@ -14,26 +11,26 @@ from sqlalchemy import update
 from bot.store import Store, open_store
 from bot.store.audit import Audit, AuditLine
 from bot.store.tables import audit
+from tests.shell import hami_bot, process
 from tests.stores import NewDatabase
 
 pytestmark = pytest.mark.process
 
-ROOT = Path(__file__).parents[2]
-
-
+Way = Callable[..., subprocess.CompletedProcess[str]]
 KEY = "0123456789abcdef0123456789abcdef"
 
 
-def asked(database: str, *words: str, key: str = "") -> subprocess.CompletedProcess[str]:
+def asked(database: str, *words: str, key: str = "", way: Way = hami_bot) -> subprocess.CompletedProcess[str]:
     """What the command gives."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HAMI_BOT_")}  # noqa: TID251
-    command = [sys.executable, "-m", "bot", "audit", *words]
-    environment |= {"HAMI_BOT_STORE__URL": database, "HAMI_BOT_STORE__AUDIT_KEY": key}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return way("audit", *words, env={"HAMI_BOT_STORE__URL": database, "HAMI_BOT_STORE__AUDIT_KEY": key})
 
 
 def beside(
-    database: str, *words: str, after: Callable[[Store], Awaitable[object]] | None = None, key: str = ""
+    database: str,
+    *words: str,
+    after: Callable[[Store], Awaitable[object]] | None = None,
+    key: str = "",
+    way: Way = hami_bot,
 ) -> tuple[str, int]:
     """The same while a bot has the store open and did three things; nothing is to be said on standard error."""
 
@@ -44,7 +41,7 @@ def beside(
                 await store.audit.append(AuditLine("U1", "raise\x1b", "a/b", "allowed", {"n": number}))
             if after:
                 await after(store)
-            done = await asyncio.to_thread(asked, database, *words, key=key)
+            done = await asyncio.to_thread(asked, database, *words, key=key, way=way)
             assert await store.unfinished() == []  # it is still this process's work
             return done
 
@@ -54,7 +51,7 @@ def beside(
 
 
 def test_the_newest_entries_are_shown_the_newest_last(database: str) -> None:
-    shown, code = beside(database, "--limit", "2")
+    shown, code = beside(database, "--limit", "2", way=process)
     assert code == 0
     assert shown == (
         '2  2026-11-21T05:00:00.000000+00:00  U1  raise\\x1b  a/b  allowed  {"n":1}\n'

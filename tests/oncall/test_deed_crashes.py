@@ -1,82 +1,122 @@
-"""Killed at every step of carrying out a deed: carried out again under the same key, it is there once."""
+"""What people do to an incident, killed at every write of carrying it out: done once, and the person is told.
+
+What was not done yet is the same for all deeds; what was done, each is to find again.
+"""
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
+from bot.slack.app import Grouped
+from bot.slack.people import Home
+from bot.slack.question_tasks import Work
+from bot.store import Store, open_store
+from bot.store.engine import HOLDS_S
 from bot.triage.state import Turn
-from handlers.changes.draft import Person
-from handlers.oncall.service import IncidentDeed, TriageService
+from handlers.gate import Gate
+from handlers.inbox import Inbox
+from handlers.oncall.calling import PRESSED, SUBMITTED
+from handlers.oncall.digests import Digests
+from handlers.oncall.listeners import register
+from handlers.oncall.service import TriageService
 from handlers.parsing.question import Question
-from handlers.user_actions import NOTHING, AcceptedDeed, Nothing
-from tests.changes.crashes import crash_points
-from tests.changes.rig import Killed, Steps
+from handlers.unfinished_work import Leftovers
+from handlers.user_actions import Deed
+from tests.changes.rig import When, crash_points
+from tests.deeds.rig import KEY, Life
 from tests.oncall.rig import Rig, a_rig, pending
 from tests.oncall.scenes import busy_cluster
 from tests.sampling import Sample
 from tests.slack.outbox_support import ONCALL
+from tests.stores import NewDatabase
 
-ADA = Person("U0ADA00001", ONCALL)
-DEEDS: dict[str, tuple[IncidentDeed, Turn]] = {
-    "note": (IncidentDeed("note", "rebooted gpu-7"), "noted"),
-    "ack": (IncidentDeed("ack"), "acknowledged"),
-    "take": (IncidentDeed("take"), "taken"),
-    "handover": (IncidentDeed("handover", to="U0GRACE001"), "handed-over"),
-    "mute": (IncidentDeed("mute", seconds=7200.0), "muted"),
-    "close": (IncidentDeed("close"), "closed"),
+pytestmark = pytest.mark.few(2)
+
+ADA = "U0ADA00001"
+DEEDS: dict[str, tuple[str, dict[str, str], Turn]] = {
+    "note": (SUBMITTED, {"text": "isn't up: rebooted gpu-7"}, "noted"),
+    "handover": (SUBMITTED, {"to": "U0GRACE001"}, "handed-over"),
+    "mute": (SUBMITTED, {"mute": "2h"}, "muted"),
+    "close": (SUBMITTED, {}, "closed"),
+    "ack": (PRESSED, {}, "acknowledged"),
+    "take": (PRESSED, {}, "taken"),
 }
 
 
-class _Stepped:
-    """The store, of which every call about incidents and their timelines is a step."""
+@asynccontextmanager
+async def _a_desk(rig: Rig, life: Life, own: Store | None = None) -> AsyncGenerator[Inbox]:
+    """One process, of which every write is a step. `own`: what it has of the store, else the rig's."""
+    store = life.of(own or rig.store)
+    deps = rig.deps(store, life.of(rig.outbox))
+    deps = replace(deps, gateway=life.of(rig.bot.gateway), work=Work(store, deed_s=60))
+    inbox = Inbox(deps)
+    register(Grouped(), inbox, TriageService(deps, rig.keeper(), ()), Digests(deps))
+    yield inbox
+    assert (await deps.work.drain(60)).lost == 0 or life.dead
 
-    def __init__(self, store: Any, steps: Steps) -> None:
-        self._store = store
-        self.alerts = steps.of(store.alerts)
-        self.incidents = steps.of(store.incidents)
-        self.timeline = steps.of(store.timeline)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+async def _acted(rig: Rig, deed: str, life: Life, own: Store | None = None) -> str:
+    """The incident whose form or button a process took."""
+    await rig.keeper().take([pending(0)])
+    await rig.passes(5)
+    [row] = await rig.store.incidents.opened()
+    kind, typed, _ = DEEDS[deed]
+    details: Any = {"deed": deed, "incident": row.id, **typed}
+    asked = Question("", ADA, ONCALL, rig.now, beside=True)
+    async with _a_desk(rig, life, own) as inbox:
+        known = inbox.kinds.read(KEY, Deed(kind, asked, msgspec.Raw(msgspec.json.encode(details))))
+        assert known
+        await inbox.do(KEY, known[0], asked, known[1].details)
+    return row.id
 
 
-async def _act(rig: Rig, wanted: IncidentDeed, taken: AcceptedDeed[Nothing], steps: Steps) -> None:
-    service = TriageService(rig.deps(_Stepped(rig.store, steps)), rig.keeper(), ())
-    [row] = [row for row in await rig.store.incidents.opened() if row.incident.is_open]
-    found = await service.find(ADA, row.id)
-    await service.act(ADA, found, wanted, taken)
+def _told(rig: Rig) -> int:
+    return sum(only_for == ADA for only_for, _ in rig.bot.slack.workspace.everything(ONCALL))
+
+
+async def _killed(rig: Rig, database: str, deed: str, at: int, when: When) -> None:
+    life = Life(at, when)
+    async with open_store(database, now=rig.bot.clock.now) as own:  # who dies is another than who takes it over
+        incident = await _acted(rig, deed, life, own)
+    assert life.dead
+    await rig.bot.clock.advance(200)
+    await rig.store.hold()  # a process judges the silence of others from its first beat on
+    await rig.bot.clock.advance(HOLDS_S)
+    kept = bool(await rig.store.unfinished())
+    async with _a_desk(rig, Life()) as inbox:
+        home = Home(frozenset({rig.bot.slack.workspace.seed.team_id}))
+        await Leftovers(inbox, Gate(inbox.deps, home)).resume()
+    place, was_told = (deed, at, when), "ephemeral" in life.names[: at + (when == "after")]
+    turns = Counter(event.news.turn for event in await rig.store.timeline.of(incident))
+    audited = Counter((line.action, line.outcome) for line in await rig.store.audit.read(9))
+    is_done = at > 0 or when == "after"
+    assert turns[DEEDS[deed][2]] == is_done, place
+    assert audited[f"triage-{deed}", "done"] == is_done, place
+    assert is_done <= _told(rig) <= is_done + was_told, place
+    assert kept or not is_done or life.names[at] == "done_all", place
+    assert await rig.store.unfinished() == [], place
 
 
 @pytest.mark.parametrize("deed", DEEDS)
-async def test_killed_at_any_step_a_deed_is_done_once(
-    deed: str,
-    new_database: Callable[[], str],
-    tmp_path: Path,
-    record_property: Callable[[str, object], None],
-    sample: Sample,
+async def test_killed_at_any_write_a_deed_is_done_once_and_told(
+    deed: str, new_database: NewDatabase, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
-    wanted, turn = DEEDS[deed]
     recording = busy_cluster(tmp_path / "cluster", 4)
-    points = sample(crash_points(["get", "change"]), 1)
+    life = Life()
+    async with asyncio.timeout(180), a_rig(new_database(), recording) as rig:
+        await _acted(rig, deed, life)
+        assert _told(rig) == 1
+    every, done = crash_points(life.names), life.names.index("change")
+    points = sample(every if deed == "note" else every[done : done + 2], 1)
     for at, when in points:
-        async with asyncio.timeout(180), a_rig(new_database(), recording) as rig:
-            await rig.keeper().take([pending(0)])
-            await rig.passes(5)
-            [row] = await rig.store.incidents.opened()
-            asked = Question(words="", user=ADA.user, channel=ADA.channel, asked_at=rig.now)
-            taken = AcceptedDeed("trigger", asked, NOTHING)
-            with pytest.raises(Killed):
-                await _act(rig, wanted, taken, Steps(at, when))
-            await rig.bot.clock.advance(200)
-            steps = Steps()
-            service = TriageService(rig.deps(_Stepped(rig.store, steps)), rig.keeper(), ())
-            await service.act(ADA, row, wanted, taken._replace(resumed=True))
-            turns = Counter(event.news.turn for event in await rig.store.timeline.of(row.id))
-            assert turns[turn] == 1, (at, when, turns)
-            done = [line for line in await rig.store.audit.read(9) if line.outcome == "done"]
-            assert [entry.action for entry in done] == [f"triage-{deed}"]
+        database = new_database()
+        async with asyncio.timeout(180), a_rig(database, recording) as rig:
+            await _killed(rig, database, deed, at, when)
     record_property("crash_points", len(points))

@@ -242,6 +242,7 @@ async def test_a_digest_of_the_settings_comes_until_they_no_longer_name_it_and_o
     assert await rig.store.digests.wanted() == []
 
 
+@pytest.mark.each_way
 @on_rig(2, new=True)
 async def test_two_replicas_post_one(rig: Rig) -> None:
     await digests(rig).do("k", WHO, AddDigest(NINE), "")
@@ -305,9 +306,7 @@ async def test_digests_are_listed_and_stopped_in_their_channel(rig: Rig) -> None
 
 
 @pytest.mark.parametrize(
-    "words",
-    [["0 9 * * 1-5", "Europe/Berlin"], ["0", "9", "*", "*", "1-5", "Europe/Berlin"]],
-    ids=["quoted", "bare"],
+    "words", [["0 9 * * 1-5", "Europe/Berlin"], ["0", "9", "*", "*", "1-5", "Europe/Berlin"]], ids=["quoted", "bare"]
 )
 def test_a_cron_expression_needs_no_quotes(words: list[str]) -> None:
     assert read_digest(words) == AddDigest(Schedule("0 9 * * 1-5", "Europe/Berlin"))

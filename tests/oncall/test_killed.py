@@ -1,24 +1,21 @@
-"""kill -9 of the whole bot while it takes alerts, posts a thread, edits it, posts a digest: another one goes on.
+"""kill -9 of the whole bot while it takes alerts, posts a thread, edits it: another one goes on.
 
 The moments are what Slack is asked at, which then does it or does it not, and answers nobody. Whatever was killed:
-every alert that got its 200 is counted in one thread, and no thread, reply or digest is there twice.
+every alert that got its 200 is counted in one thread, and no thread or reply is there twice.
 """
 
 import asyncio
 import signal
 import subprocess
-import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from bot.digest.schedule import Schedule
-from bot.store import Store, open_store
+from bot.store import Store
 from sandbox.slack import Fault, SlackServer
-from tests.oncall.bot import CHANNEL, ROOM
+from tests.oncall.bot import ROOM
 from tests.oncall.killing import Life, Process, lives
 from tests.oncall.rig import text
 from tests.oncall.scenes import CAUSES, busy_cluster
@@ -26,7 +23,6 @@ from tests.stores import NewDatabase
 
 pytestmark = pytest.mark.process
 
-HOUR = 3600.0
 FIRST, MORE = ("trainer-0", "trainer-3"), ("trainer-6",)
 
 
@@ -123,50 +119,4 @@ async def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_
         counts = await store.alerts.counts([row.id for row in await store.incidents.opened()])
         assert [count.alerts for count in counts.values()] == [3]
         assert slack.unknown_methods == []
-    record_property("killed_processes", 1)
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("kind", ["hang", "hang_after"])
-@pytest.mark.parametrize("method", ["files.completeUploadExternal", "chat.postMessage"])
-async def test_there_is_one_digest(
-    method: str,
-    kind: str,
-    *,
-    forking: subprocess.Popen[str],
-    new_database: NewDatabase,
-    tmp_path: Path,
-    record_property: Callable[[str, object], None],
-) -> None:
-    database, recording = new_database(), busy_cluster(tmp_path / "cluster", 4)
-    due = datetime.fromtimestamp(time.time() - 120, UTC)
-    async with lives(forking, database, recording) as here:
-        slack, store, process = here.slack, here.store, here.process
-        async with open_store(database, now=lambda: time.time() - HOUR) as before:
-            await before.digests.add(CHANNEL, "", Schedule(f"{due.minute} {due.hour} * * *", "UTC"), "U0ADA00001")
-
-        def digests() -> list[dict[str, Any]]:
-            said = [message for message in slack.messages(ROOM, "ada") if message.get("bot_id")]
-            return [message for message in said if "pods are pending for" in text(message)]
-
-        def files() -> list[str]:
-            everything = slack.workspace.everything(CHANNEL)
-            return [file["name"] for _, message in everything for file in message.get("files", [])]
-
-        stuck = hanging(slack, Moment(method), kind)
-        async with here.life() as life:
-            await killed(life, process, stuck)
-        async with here.life() as life:
-            await settled(
-                store,
-                lambda: "\n".join([*map(text, digests()), *files()]),
-                "4 pods are pending for 3 causes",
-                ".png",
-            )
-            assert await process.ended(life, signal.SIGTERM) == 0
-
-        assert len(digests()) == 1
-        assert len(files()) == len(set(files()))
-        [posted] = await store.digests.last(CHANNEL, "", 9)
-        assert posted.at == due.replace(second=0, microsecond=0).timestamp()
     record_property("killed_processes", 1)

@@ -19,7 +19,8 @@ from tests.oncall.killing import lives
 from tests.oncall.scenes import busy_cluster
 from tests.stores import NewDatabase
 
-pytestmark = pytest.mark.process
+# What is acked and in PostgreSQL: test_killed_replicas.
+pytestmark = [pytest.mark.process, pytest.mark.parametrize("new_database", ["sqlite"], indirect=True)]
 
 NOTES = 6
 

@@ -21,14 +21,7 @@ from bot.triage.state import Act, act
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.paging import LASTING_S, Paging
 from tests.oncall.bot import GIVEN, played, webhook
-from tests.oncall.pagers import (
-    ROUTING_KEY,
-    SECRET,
-    SIGNING,
-    Pagers,
-    pagerduty_posts,
-    signed,
-)
+from tests.oncall.pagers import ROUTING_KEY, SECRET, SIGNING, Pagers, pagerduty_posts, signed
 from tests.oncall.rig import TERMS, Rig, a_rig, pending
 from tests.oncall.scenes import busy_cluster
 
@@ -276,6 +269,7 @@ async def test_killed_between_sending_and_noting_it_is_sent_again_and_rings_once
     record_property("crash_points", 1)
 
 
+@pytest.mark.each_way
 async def test_while_another_replica_tells_the_pager_this_one_tells_nothing_and_an_idle_one_writes_nothing(
     database: str, tmp_path: Path
 ) -> None:

@@ -133,14 +133,6 @@ async def test_words_in_the_thread_do_what_buttons_do(world: World) -> None:
     assert answer.count("For example") == answer.count("@hami-bot") == 1
 
 
-@on_bot(1)
-async def test_a_word_that_acts_in_an_incidents_thread_means_nothing_in_another(world: World) -> None:
-    await world.slack.say("ada", ROOM, "look at this")
-    [said] = [message for message in world.slack.messages(ROOM, "ada") if message.get("text") == "look at this"]
-    await world.slack.mention("ada", ROOM, "mute 2h", thread_ts=said["ts"])
-    await world.told("ada", "I read “mute 2h” and do not know")
-
-
 @on_bot(3)
 async def test_a_command_lists_what_is_open_and_acts_by_its_id(world: World) -> None:
     await world.command("ada", "oncall", "No incident is open")
@@ -225,21 +217,22 @@ async def test_what_a_client_makes_up_does_nothing(world: World) -> None:
 
 
 @on_bot(3)
-async def test_who_acts_in_another_channel_is_shown_the_name_of_the_incidents_own(world: World) -> None:
-    await world.alert("trainer-0")
-    incident = text(await world.head(CAUSES[0])).split("Incident ")[1][:8]
+async def test_elsewhere_a_word_means_nothing_and_a_command_is_shown_the_channel_of_the_incident(world: World) -> None:
+    await world.slack.say("ada", ROOM, "look at this")
+    [said] = [message for message in world.slack.messages(ROOM, "ada") if message.get("text") == "look at this"]
+    await world.slack.mention("ada", ROOM, "mute 2h", thread_ts=said["ts"])
+    await world.told("ada", "I read “mute 2h” and do not know")
+    incident = text(await world.thread_of("trainer-0")).split("Incident ")[1][:8]
     await world.slack.command("ada", "general", f"triage ack {incident}")
     refused = await world.slack.wait_for(channel="general", user="ada", containing="belongs to another channel")
     assert str({"type": "channel", "channel_id": CHANNEL}) in str(refused["blocks"])
 
 
-@on_bot(3, None)
-async def test_without_settings_there_is_no_such_address(world: World) -> None:
-    assert (await world.post(webhook("trainer-0")))[0] == 404
-
-
 @on_bot(6, None)
-async def test_a_digest_is_asked_for_listed_posted_and_ended_in_slack(world: World) -> None:
+async def test_without_incidents_digests_are_asked_for_listed_posted_and_ended_where_the_bot_may_post(
+    world: World,
+) -> None:
+    assert (await world.post(webhook("trainer-0")))[0] == 404
     added = await world.command("ada", "digest daily 09:00 Asia/Shanghai", "The next one comes")
     await world.command("ada", "digest list", "daily 09:00 Asia/Shanghai, about the default cluster")
     await world.slack.mention("grace", ROOM, "digest now")
@@ -250,10 +243,6 @@ async def test_a_digest_is_asked_for_listed_posted_and_ended_in_slack(world: Wor
     await world.command("grace", f"digest stop {one}", f"Digest {one} has ended")
     await world.command("ada", "digest daily 25:00 Asia/Shanghai", "is not a time of day")
     await world.command("ada", "triage ack", "this bot opens no triage threads")
-
-
-@on_bot(3, None)
-async def test_where_the_bot_may_not_post_no_digest_is_promised(world: World) -> None:
     workspace = world.slack.workspace
     rooms = [channel for channel in workspace.channels.values() if workspace.app.bot_user_id not in channel.members]
     room = next(room for room in rooms if not room.is_archived)

@@ -21,6 +21,8 @@ from tests.oncall.stored import CAUSE
 from tests.scenes import as_test
 from tests.stores import NewDatabase, blocked
 
+pytestmark = pytest.mark.each_way
+
 
 class Clock:
     def __init__(self) -> None:

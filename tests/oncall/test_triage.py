@@ -1,6 +1,7 @@
 """Alerts become threads by their cause, and a thread says what is so now."""
 
 import msgspec
+import pytest
 
 from bot.errors import SourceError
 from bot.triage.state import Act, IncidentTimes, act
@@ -253,6 +254,7 @@ async def test_who_closes_what_still_fires_is_told_so_also_in_words_where_nothin
         await rig.passes(2 * 3600, keeper, step_s=600)
 
 
+@pytest.mark.each_way
 @on_rig(12, new=True)
 async def test_two_replicas_open_one_thread(rig: Rig) -> None:
     one, two = rig.keeper("one"), rig.keeper("two")
@@ -309,6 +311,7 @@ async def test_a_crowd_of_alerts_about_running_pods_keeps_no_other_waiting(rig: 
     assert sorted("60 pods" in text(head) for head in rig.heads()) == [False, True]
 
 
+@pytest.mark.each_way
 @on_rig(6, new=True)
 async def test_a_replica_that_was_held_up_opens_no_thread_for_alerts_that_another_sorted(rig: Rig) -> None:
     slow, quick = rig.keeper("slow"), rig.keeper("quick")

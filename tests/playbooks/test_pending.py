@@ -308,6 +308,12 @@ def test_where_only_one_namespace_may_be_read_the_answer_says_so(tmp_path: Path)
     assert "only namespace ml was searched" in in_english(gap.advice)
 
 
+def test_where_nothing_says_whose_pods_are_mine_they_are_everybodys_and_the_answer_says_so(tmp_path: Path) -> None:
+    report = ask(tmp_path, *full(), too_large("a"), mine=True)
+    assert names(report) == ["a"]
+    assert "your pods (set mine)" in [gap.source for gap in report.gaps]
+
+
 def test_where_no_pods_may_be_read_there_is_no_answer(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="403"):
         live(tmp_path, *full(), too_large("a"), faults=[Fault(r"/pods(\?|$)", "status", status=403)])

@@ -218,7 +218,7 @@ def holder(memory: int = 100, cores: int = 0, uuid: str = "GPU-gpu-1") -> Object
 def test_too_little_memory_names_the_largest_slice_and_what_would_fit(tmp_path: Path) -> None:
     report = refusal(tmp_path, "1/1 CardInsufficientMemory", pod(limits=gpu(memory=9000)), gpu_node(), holder(10000))
     assert codes(report) == ["card-insufficient-memory"]
-    assert "9,000 MiB free; the largest free slice is 6,384 MiB on gpu-1" in report.verdict
+    assert "9,000 MiB free; at most 6,384 MiB is free, on gpu-1" in report.verdict
     labels = [action.label for action in cause(report).next_actions]
     assert any("at most 6,384 MiB" in label for label in labels)
     assert any("Wait for ml/holder-gpu-gpu-1 to finish" in label for label in labels)
@@ -336,7 +336,7 @@ def test_a_quota_of_memory_tells_its_figures_and_where_to_look(tmp_path: Path) -
         tmp_path, "1/1 ResourceQuotaNotFit", pod(limits=gpu(memory=4000)), gpu_node(), holder(9000), quota(gpumem=10000)
     )
     assert codes(report) == ["resource-quota-not-fit"]
-    assert "nvidia.com/gpumem exceeded: 9,000 of 10,000 used, 1 x 4,000 MiB asked" in report.verdict
+    assert "nvidia.com/gpumem exceeded: 9,000 of 10,000 MiB used, 1 x 4,000 MiB asked" in report.verdict
     assert "10000" in quotes(report)
     assert "quota ml" in commands(report)
 

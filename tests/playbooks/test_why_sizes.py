@@ -75,9 +75,7 @@ def test_more_than_the_chosen_nodes_cards_have_is_told_as_such_and_where_it_woul
 
 def test_a_node_affinity_is_loosened_as_well(tmp_path: Path) -> None:
     report = asked(tmp_path, pod(limits=gpu(memory=20000), affinity=AFFINITY), small(), large())
-    assert labels_of(report)[0].startswith(
-        "Remove the required nodeAffinity pool In small (gpu-2 would take the pod now); edit"
-    )
+    assert "Remove the required nodeAffinity pool In small (gpu-2 would take the pod now); edit" in labels_of(report)[0]
 
 
 def test_nodes_that_would_not_take_it_either_are_not_offered(tmp_path: Path) -> None:
@@ -92,7 +90,7 @@ def test_a_selection_that_is_too_narrow_in_two_ways_is_no_matter_of_one_of_them(
     waiting = pod(limits=gpu(memory=20000), nodeSelector={"pool": "small", "zone": "a"})
     here = small()
     here["metadata"]["labels"]["zone"] = "a"
-    assert labels_of(asked(tmp_path, waiting, here, large()))[0].startswith("Remove ")
+    assert "Remove " in labels_of(asked(tmp_path, waiting, here, large()))[0]
 
 
 def test_the_pods_own_type_annotation_chooses_too(tmp_path: Path) -> None:
@@ -241,7 +239,8 @@ def test_where_some_devices_pass_the_claim_is_that_they_are_too_few(tmp_path: Pa
     asked = {"hygon.com/dcunum": "2", "hygon.com/dcumem": "4000", "hygon.com/dcucores": "5"}
     reason = "1/2 AllocatedCardsInsufficientRequest, 1/2 CardInsufficientMemory"
     report = why(tmp_path, reason, asked, dcus(), full)
-    assert cause(report).claim == "Too few DCUs of n-1 have 4,000 MiB free: the pod requests 2 on one node."
+    counted = "n-1: 1 of 2 DCUs with less than 4,000 MiB free"
+    assert cause(report).claim == f"{counted}; too few are left for the pod's 2 on one node."
 
 
 def test_what_an_empty_node_lacks_is_told_with_hami_s_reason_and_the_amount_in_question(tmp_path: Path) -> None:
@@ -295,7 +294,7 @@ def test_cores_and_proposed_memory_are_in_the_vendor_s_unit(tmp_path: Path) -> N
     busy = holder("hami.io/mthreads-vgpu-devices-allocated", "n-1-mthreads-0,Mthreads,1024,8:;")
     report = why(tmp_path, "1/1 CardInsufficientCore", asked, there, busy)
     assert cause(report).claim == "No usable GPU of n-1 has 12/16 of its cores free."
-    assert cause(report).next_actions[0].label.startswith("Request at most 8/16 of the cores (n-1 would take the pod)")
+    assert "Request at most 8/16 of the cores (n-1 would take the pod)" in cause(report).next_actions[0].label
 
 
 def test_memory_is_proposed_in_units_of_the_resource(tmp_path: Path) -> None:
@@ -304,7 +303,7 @@ def test_memory_is_proposed_in_units_of_the_resource(tmp_path: Path) -> None:
     busy = holder("hami.io/cambricon-mlu-devices-allocated", "n-1-cambricon-mlu-0,MLU,12288,5:;")
     report = why(tmp_path, "1/1 CardInsufficientMemory", asked, counted(**mlu), busy)
     step = "Request at most 12,288 MiB (cambricon.com/mlu.smlu.vmemory: 48) per MLU (n-1 would take the pod)"
-    assert cause(report).next_actions[0].label.startswith(step)
+    assert step in cause(report).next_actions[0].label
 
 
 @pytest.mark.parametrize(
@@ -319,7 +318,7 @@ def test_a_hard_split_is_proposed_the_largest_template_that_is_free(tmp_path: Pa
     busy = holder(f"hami.io/{key}-devices-allocated", f"NPU-0,{key},24576,0:;")
     asked = {f"huawei.com/{key}": "1", f"huawei.com/{key}-memory": "65536"}
     report = why(tmp_path, "1/1 CardInsufficientMemory", asked, there, busy, annotations=mode)
-    assert cause(report).next_actions[0].label.startswith(step)
+    assert step in cause(report).next_actions[0].label
 
 
 def test_fit_tells_of_a_device_that_no_node_has_and_of_numbers_that_are_never_given(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def prometheus_that_scrapes(texts: Mapping[str, str], folder: Path) -> Iterator[
             f"  static_configs: [{{targets: ['{exporters.address}']}}]\n"
             for name in texts
         )
-        config = f"global: {{scrape_interval: 3s, scrape_timeout: 3s}}\nscrape_configs:\n{jobs}"
+        config = f"global: {{scrape_interval: 1s, scrape_timeout: 1s}}\nscrape_configs:\n{jobs}"
         with _running(folder, folder / "blocks", config) as url:
             _wait_until_scraped(url, len(texts))
             yield url
@@ -61,7 +61,7 @@ def prometheus_that_scrapes_at(address: str, token: str, folder: Path, until: st
     """The address of a Prometheus that scrapes /metrics of this address with the token, and has had that series."""
     target = f"authorization: {{credentials: {token}}}\n  static_configs: [{{targets: ['{urlsplit(address).netloc}']}}]"
     jobs = f"- job_name: bot\n  honor_labels: true\n  {target}\n"
-    config = f"global: {{scrape_interval: 3s, scrape_timeout: 3s}}\nscrape_configs:\n{jobs}"
+    config = f"global: {{scrape_interval: 1s, scrape_timeout: 1s}}\nscrape_configs:\n{jobs}"
     with _running(folder, folder / "blocks", config) as url:
         while not asked(url, until):
             time.sleep(0.05)

@@ -1,4 +1,7 @@
-"""What pods have of their own: logs that grow and end, recorded ports behind the proxy, verbosity of the scheduler."""
+"""What pods have of their own: logs that grow and end, recorded ports behind the proxy, verbosity of the scheduler.
+
+Logs are served as a real server did: statuses and bodies were recorded from v1.36.2.
+"""
 
 import re
 from datetime import UTC, datetime
@@ -8,7 +11,12 @@ import pytest
 
 from sandbox.apiserver import Rule, Timing
 from sandbox.apiserver.schedulerlogs import scheduler_log, verbosity
-from tests.sandbox.apiserver_support import Clock, talk
+from tests.sandbox.apiserver_seed import (
+    LOG,
+    ask,
+    refusal,
+)
+from tests.sandbox.apiserver_support import Answer, Clock, talk
 
 NAME = "hami-scheduler-0"
 PATH = f"/api/v1/namespaces/hami-system/pods/{NAME}"
@@ -180,3 +188,53 @@ def test_the_proxy_is_a_right_of_its_own():
     assert answer.status == 403
     assert f'pods "{NAME}" is forbidden' in answer.body["message"]
     assert 'cannot get resource "pods/proxy"' in answer.body["message"]
+
+
+def log_of(pod_name: str = "hami-scheduler-0", *, log: bytes = LOG, **query: Any) -> Answer:
+    path = f"/api/v1/namespaces/hami-system/pods/{pod_name}/log"
+    return ask(path, options={"logs": {("hami-system", NAME, EXTENDER): log}}, **query)
+
+
+def minutes(answer: Answer) -> list[int]:
+    """Which lines of LOG the answer holds."""
+    return [int(line.rpartition(b"=")[2]) for line in answer.content.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, list(range(10))),
+        ({"tailLines": 3}, [7, 8, 9]),
+        ({"tailLines": 0}, []),
+        ({"tailLines": 99}, list(range(10))),
+        ({"sinceSeconds": 120}, [7, 8, 9]),
+        ({"sinceSeconds": 119}, [8, 9]),
+        ({"sinceSeconds": 86400}, list(range(10))),
+        ({"sinceSeconds": 240, "tailLines": 2}, [8, 9]),
+    ],
+)
+def test_a_log_is_cut_to_what_was_asked_for(query, expected):
+    answer = log_of(container="vgpu-scheduler-extender", **query)
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    assert minutes(answer) == expected
+
+
+def test_a_byte_limit_keeps_the_first_bytes_of_the_range():
+    answer = log_of(container="vgpu-scheduler-extender", tailLines=2, limitBytes=30)
+    assert answer.content == LOG.splitlines(keepends=True)[-2][:30]
+
+
+def test_a_pod_with_two_containers_must_be_asked_for_one():
+    message = (
+        "a container name must be specified for pod hami-scheduler-0, "
+        "choose one of: [kube-scheduler vgpu-scheduler-extender]"
+    )
+    answer = log_of()
+    assert (answer.status, answer.body) == (400, refusal(400, "BadRequest", message))
+
+
+def test_the_log_of_a_missing_container_or_pod_says_so():
+    container, missing = log_of(container="nope"), log_of("nope")
+    message = "container nope is not valid for pod hami-scheduler-0"
+    assert (container.status, container.body["message"]) == (400, message)
+    assert (missing.status, missing.body["message"]) == (404, 'pods "nope" not found')

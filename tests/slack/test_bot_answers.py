@@ -38,6 +38,8 @@ from tests.slack.bot import (
 from tests.slack.deliveries import later, sent
 from tests.slack.surfaces import button, posted_to_channel, text_of
 
+pytestmark = pytest.mark.each_way
+
 LOOKING = "Looking at the cluster"
 QUICK = structs.replace(PATIENT, answer_s=0.3)
 OUTSIDE = replace(

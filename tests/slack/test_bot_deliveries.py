@@ -17,6 +17,8 @@ from tests.slack.bot import POD, VERDICT, Here, Mode, a_bot, staged
 from tests.slack.deliveries import acks, later, sent
 from tests.slack.surfaces import button
 
+pytestmark = pytest.mark.each_way
+
 
 @staged
 @asynccontextmanager

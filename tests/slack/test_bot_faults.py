@@ -17,6 +17,8 @@ from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Here, Mode, a_bot, con
 from tests.slack.deliveries import later
 from tests.slack.sockets import readiness, readiness_is
 
+pytestmark = pytest.mark.each_way
+
 BAD_DAY = [
     Fault("rate_limited", retry_after="1.5"),
     *(Fault("status", status=status) for status in (500, 502, 503)),

@@ -1,7 +1,7 @@
 """Two people for a change: what somebody asked for is made when another agrees to exactly that, in time, once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -53,23 +53,19 @@ async def test_what_another_refuses_is_not_made(world: World, *, mode: Mode) -> 
 
 
 @played(access=BOTH_ROLES)
-async def test_nobody_approves_their_own(world: World, *, mode: Mode) -> None:
-    card = await waiting(world)
-    await world.click("ada", card, "change:approve")
-    assert LINUS in text_of(await world.told("ada", "somebody else has to approve"))
-    assert (await world.audit())[-1] == (ADA, "approve", "denied")
-    await world.click("ada", card, "change:refuse")  # but may take it back
-    await world.card("Not approved")
-    assert not await world.is_open()
-
-
-@played(access=BOTH_ROLES)
-async def test_one_who_is_no_approver_decides_nothing(world: World) -> None:
+async def test_one_who_is_no_approver_decides_nothing_and_nobody_approves_their_own(
+    world: World, *, mode: Mode
+) -> None:
     card = await waiting(world)
     for times, action in enumerate(("change:approve", "change:refuse"), 1):
         await world.click("grace", card, action)
         await world.told("grace", "you may not", times)
         assert (await world.audit())[-1] == (GRACE, action.split(":")[1], "denied")
+    await world.click("ada", card, "change:approve")
+    assert LINUS in text_of(await world.told("ada", "somebody else has to approve"))
+    assert (await world.audit())[-1] == (ADA, "approve", "denied")
+    await world.click("ada", card, "change:refuse")  # but may take it back
+    await world.card("Not approved")
     assert not await world.is_open()
 
 
@@ -110,46 +106,43 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("what", EDITS)
 @played(access=TWO)
-async def test_an_edit_of_what_a_change_rests_on_makes_it_void(world: World, *, what: str) -> None:
-    card = await waiting(world)
-    path, value = EDITS[what]
-    edit = ({"op": "add", "path": path, "value": value},)
-    await world.writer.patch_deployment("hami-system", "hami-scheduler", edit)
-    await world.click("linus", card, "change:approve")
-    ended = await world.card("No longer what was requested")
-    assert "has changed since" in text_of(ended)
-    assert actions(ended) == {}
-    await world.told("linus", "nothing was changed")
-    assert (await world.audit())[-1] == (LINUS, "approve", "denied")
-    assert not await world.is_open()
+async def test_an_edit_of_what_a_change_rests_on_makes_it_void(world: World) -> None:
+    for times, (what, (path, value)) in enumerate(EDITS.items(), 1):
+        card = await waiting(world)
+        edit = ({"op": "add", "path": path, "value": value},)
+        await world.writer.patch_deployment("hami-system", "hami-scheduler", edit)
+        await world.click("linus", card, "change:approve")
+        void = partial(world.cards, "No longer what was requested")
+        [ended] = await world.slack.wait_for(
+            lambda void=void, ts=card["ts"]: [message for message in void() if message["ts"] == ts], seconds=180
+        )
+        assert "has changed since" in text_of(ended), what
+        assert actions(ended) == {}, what
+        await world.told("linus", "nothing was changed", times)
+        assert (await world.audit())[-1] == (LINUS, "approve", "denied"), what
+        assert not await world.is_open(), what
 
 
 async def touched(world: World) -> None:
+    """A label, an annotation and the pods' readiness change."""
     for place in ("labels", "annotations"):
         meta = ({"op": "add", "path": f"/metadata/{place}/touched", "value": "yes"},)
         await world.writer.patch_deployment("hami-system", "hami-scheduler", meta)
-
-
-async def flapped(world: World) -> None:
     await world.scheduler_is(ready=False)
     await world.scheduler_is(ready=True)
 
 
-@pytest.mark.parametrize("meanwhile", [touched, flapped], ids=["a label and an annotation", "the pods' readiness"])
 @played(access=TWO)
-async def test_what_a_change_does_not_rest_on_leaves_its_approval_good(
-    world: World, *, meanwhile: Callable[[World], Awaitable[None]]
-) -> None:
+async def test_what_a_change_does_not_rest_on_leaves_its_approval_good(world: World) -> None:
     card = await waiting(world)
-    await meanwhile(world)
+    await touched(world)
     await world.click("linus", card, "change:approve")
     made = await world.card("In effect")
-    await meanwhile(world)
+    await touched(world)
     await world.click("ada", made, "change:extend")
     asked = await world.card("Pending approval")
-    await meanwhile(world)
+    await touched(world)
     await world.click("linus", asked, "change:approve")
     await world.card("Approved and done")
 
@@ -180,9 +173,15 @@ async def test_a_forged_approval_is_none(world: World) -> None:
 
 
 @played(access=TWO)
-async def test_an_extension_needs_an_approval_of_its_own(world: World, *, mode: Mode) -> None:
+async def test_an_extension_needs_an_approval_of_its_own_and_beyond_the_longest_time_nobody_is_asked_for_one(
+    world: World, *, mode: Mode
+) -> None:
     await world.click("linus", await waiting(world), "change:approve")
     card = await world.card("In effect")
+    await world.slack.command("ada", "gpu-oncall", "verbosity extend 4h")
+    assert "it can be extended by 230 min at most" in text_of(await world.told("ada", "a change lasts at most 4h"))
+    assert world.cards("Pending approval") == []
+    assert (await world.audit())[-1] == (ADA, "extend", "denied")
     until = (await world.record())["at"]
     await world.click("ada", card, "change:extend")
     asked = await world.card("Pending approval")
@@ -194,16 +193,6 @@ async def test_an_extension_needs_an_approval_of_its_own(world: World, *, mode: 
     done = await world.card("Approved and done")
     assert (done["ts"], actions(done)) == (asked["ts"], {})
     assert (await world.record())["at"] > until
-
-
-@played(access=TWO)
-async def test_nobody_is_asked_to_approve_an_extension_beyond_the_longest_time(world: World) -> None:
-    await world.click("linus", await waiting(world), "change:approve")
-    await world.card("In effect")
-    await world.slack.command("ada", "gpu-oncall", "verbosity extend 4h")
-    assert "it can be extended by 230 min at most" in text_of(await world.told("ada", "a change lasts at most 4h"))
-    assert world.cards("Pending approval") == []
-    assert (await world.audit())[-1] == (ADA, "extend", "denied")
 
 
 @played(access=TWO)
@@ -239,22 +228,20 @@ async def test_while_slack_tells_no_groups_nothing_is_decided(tmp_path: Path) ->
 
 async def asked_to_extend(world: World) -> dict:
     """The card of an extension that ada asked for, which waits for its approval."""
-    await world.click("linus", await waiting(world), "change:approve")
     await world.click("ada", await world.card("In effect"), "change:extend")
     return await world.card("Pending approval")
 
 
+@pytest.mark.parametrize("how", ["somebody reverts it", "its deadline comes"])
 @played(access=TWO)
-async def test_an_extension_that_is_refused_loses_its_buttons_at_once(world: World) -> None:
+async def test_an_extension_loses_its_buttons_once_it_is_refused_or_its_change_has_ended(
+    world: World, *, how: str
+) -> None:
+    await world.click("linus", await waiting(world), "change:approve")
     asked = await asked_to_extend(world)
     await world.click("linus", asked, "change:refuse")
     ended = await world.card("Not approved")
     assert (ended["ts"], actions(ended)) == (asked["ts"], {})
-
-
-@pytest.mark.parametrize("how", ["somebody reverts it", "its deadline comes"])
-@played(access=TWO)
-async def test_an_extension_loses_its_buttons_once_its_change_has_ended(world: World, *, how: str) -> None:
     asked = await asked_to_extend(world)
     value = actions(asked)["change:approve"]
     if how == "its deadline comes":

@@ -16,19 +16,7 @@ from sandbox.apiserver import Rule
 from sandbox.slack.content import strings_of
 from tests.changes.deployments import wants
 from tests.slack.bot import Mode
-from tests.slack.changing import (
-    ADA,
-    EXTENDER,
-    LINUS,
-    NAME,
-    NAMESPACE,
-    World,
-    a_bot,
-    a_place,
-    actions,
-    played,
-    text_of,
-)
+from tests.slack.changing import ADA, EXTENDER, LINUS, NAME, NAMESPACE, World, a_bot, a_place, actions, played, text_of
 
 
 def seconds_open(record: dict[str, Any]) -> float:
@@ -37,7 +25,15 @@ def seconds_open(record: dict[str, Any]) -> float:
 
 
 @played()
-async def test_a_mention_is_confirmed_by_buttons_that_one_person_sees(world: World, *, mode: Mode) -> None:
+async def test_a_mention_with_a_reason_is_confirmed_or_cancelled_by_buttons_that_one_person_sees(
+    world: World, *, mode: Mode
+) -> None:
+    await world.slack.mention("ada", "gpu-oncall", "verbosity 5")
+    await world.told("ada", "give a reason")
+    await world.slack.mention("ada", "gpu-oncall", "verbosity 5 because x")
+    await world.click("ada", await world.told("ada", "4 → 5"), "change:cancel")
+    await world.told("ada", "Nothing was changed")
+    assert not await world.is_open()
     await world.slack.mention("ada", "gpu-oncall", "verbosity 5 for 10m because trainer-0 won't start")
     offered = await world.told("ada", "4 → 5")
     assert world._told("grace", "4 → 5") == []
@@ -46,23 +42,12 @@ async def test_a_mention_is_confirmed_by_buttons_that_one_person_sees(world: Wor
 
 
 @played()
-async def test_a_mention_without_a_reason_is_asked_for_one(world: World) -> None:
-    await world.slack.mention("ada", "gpu-oncall", "verbosity 5")
-    await world.told("ada", "give a reason")
-    assert not await world.is_open()
-
-
-@played()
-async def test_cancelled_is_not_done(world: World) -> None:
-    await world.slack.mention("ada", "gpu-oncall", "verbosity 5 because x")
-    await world.click("ada", await world.told("ada", "4 → 5"), "change:cancel")
-    await world.told("ada", "Nothing was changed")
-    assert not await world.is_open()
-
-
-@played()
-async def test_what_the_restart_destroys_is_in_the_cards_thread(world: World) -> None:
+async def test_an_open_change_has_a_lease_what_the_restart_destroyed_and_its_end_on_the_home_tab_and_allows_no_second(
+    world: World,
+) -> None:
     card = await world.raised()
+    lease = await world.writer.lease(NAMESPACE, "hami-bot")
+    assert lease["spec"]["holderIdentity"]
 
     def files() -> list[tuple[str, str]]:
         replies = world.slack.messages("gpu-oncall", "grace", card["ts"])
@@ -70,6 +55,19 @@ async def test_what_the_restart_destroys_is_in_the_cards_thread(world: World) ->
 
     shown = ("before.tar.gz", "what the restart destroyed, recorded before it")
     await world.slack.wait_for(lambda: files() == [shown])
+
+    await world.slack.open_home("ada")
+    home = await world.slack.wait_for(lambda: world.slack.home("ada"), seconds=180)
+    opened = next(block for block in home["blocks"] if "4 → 5" in text_of(block))
+    assert [part["type"] for part in opened["elements"][0]["elements"]] == ["text", "date", "text"]
+
+    await world.slack.command("ada", "gpu-oncall", "verbosity 6 because more")
+    await world.slack.wait_for(lambda: "is open on container" in text_of(world.slack.views("ada")))
+    (block,) = world.slack.views("ada")[-1]["blocks"]
+    parts = block["elements"][0]["elements"]
+    assert [part["type"] for part in parts] == ["text", "date", "text", "user", "text"]
+    assert parts[3]["user_id"] == ADA
+    assert (await world.audit())[-1] == (ADA, "raise", "denied")
 
 
 @played()
@@ -98,19 +96,6 @@ async def test_it_is_extended_by_ten_minutes(world: World, *, mode: Mode) -> Non
 
 
 @played()
-async def test_the_same_in_words(world: World) -> None:
-    await world.raised()
-    await world.slack.command("ada", "gpu-oncall", "verbosity extend 1h")
-    await world.told("ada", "1h longer: it now lasts until")
-    assert seconds_open(await world.record()) == 1800 + 3600
-    await world.slack.command("ada", "gpu-oncall", "verbosity")
-    await world.told("ada", "hami-scheduler")
-    await world.slack.mention("ada", "gpu-oncall", "verbosity revert")
-    await world.card("Reverted")
-    assert not await world.is_open()
-
-
-@played()
 async def test_the_words_and_the_button_add_the_same_and_never_more_than_a_change_may_last(world: World) -> None:
     card = await world.raised("verbosity 5 for 3h35m")
     await world.slack.command("ada", "gpu-oncall", "verbosity extend 10m")
@@ -125,6 +110,11 @@ async def test_the_words_and_the_button_add_the_same_and_never_more_than_a_chang
     await world.slack.command("ada", "gpu-oncall", "verbosity extend 5m")
     await world.told("ada", "5m longer")
     assert seconds_open(await world.record()) == 4 * 3600
+    await world.slack.command("ada", "gpu-oncall", "verbosity")
+    await world.told("ada", "hami-scheduler")
+    await world.slack.mention("ada", "gpu-oncall", "verbosity revert")
+    await world.card("Reverted")
+    assert not await world.is_open()
 
 
 @played(language="zh")
@@ -134,27 +124,6 @@ async def test_why_it_lasts_no_longer_is_said_in_the_bots_language(world: World)
     await world.until(world.is_open)
     await world.slack.command("ada", "gpu-oncall", "verbosity extend 4h")
     assert "最多还可延长 180 分钟" in text_of(await world.told("ada", "一次变更最长 4h"))
-
-
-@played()
-async def test_a_second_change_is_refused_with_the_open_one(world: World) -> None:
-    await world.raised()
-    await world.slack.command("ada", "gpu-oncall", "verbosity 6 because more")
-    await world.slack.wait_for(lambda: "is open on container" in text_of(world.slack.views("ada")))
-    (block,) = world.slack.views("ada")[-1]["blocks"]
-    parts = block["elements"][0]["elements"]
-    assert [part["type"] for part in parts] == ["text", "date", "text", "user", "text"]
-    assert parts[3]["user_id"] == ADA
-    assert (await world.audit())[-1] == (ADA, "raise", "denied")
-
-
-@played()
-async def test_the_home_tab_shows_until_when_a_change_lasts_in_the_readers_own_time(world: World) -> None:
-    await world.raised()
-    await world.slack.open_home("ada")
-    home = await world.slack.wait_for(lambda: world.slack.home("ada"), seconds=180)
-    opened = next(block for block in home["blocks"] if "4 → 5" in text_of(block))
-    assert [part["type"] for part in opened["elements"][0]["elements"]] == ["text", "date", "text"]
 
 
 @played()
@@ -211,8 +180,11 @@ def by_hand(message: dict[str, Any]) -> list[str]:
 @played()
 async def test_where_nobody_can_tell_which_level_is_ours_a_person_is_told_how_to_revert_it(world: World) -> None:
     before = await world.words()
-    await world.raised()
+    card = await world.raised()
     await world.reworded(lambda words: [*words, "--v=5"])
+    await world.click("ada", card, "change:revert")
+    await world.told("ada", "in several places")
+    assert await world.is_open()
     world.ahead_s = 1800 + 605
     reminder = await world.card("10 minutes ago")
     assert LINUS in text_of(reminder)
@@ -223,15 +195,6 @@ async def test_where_nobody_can_tell_which_level_is_ours_a_person_is_told_how_to
     await world.card("Reverted")
     assert await world.words() == [*before, "--v=4"]
     assert not await world.is_open()
-
-
-@played()
-async def test_whoever_reverts_what_nobody_can_tell_apart_is_told_how_to_do_it_by_hand(world: World) -> None:
-    card = await world.raised()
-    await world.reworded(lambda words: [*words, "--v=5"])
-    await world.click("ada", card, "change:revert")
-    await world.told("ada", "in several places")
-    assert await world.is_open()
 
 
 async def test_a_reminder_is_there_once_though_the_bot_was_restarted(tmp_path: Path) -> None:
@@ -255,17 +218,14 @@ async def looked_again(world: World, begun: int) -> bool:
 
 
 @played()
-async def test_without_the_right_to_write_it_is_said_before_anything_is_shown(world: World) -> None:
+async def test_what_cannot_be_written_or_captured_is_said_and_not_begun(world: World) -> None:
     world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
     await world.slack.command("ada", "gpu-oncall", "verbosity 5 because x")
     await world.slack.wait_for(lambda: "patch" in text_of(world.slack.views("ada")))
     assert (await world.audit())[-1] == (ADA, "raise", "failed")
     await world.slack.command("ada", "gpu-oncall", "why s03-card-insufficient-memory")
     await world.told("ada", "20,000 MiB")
-
-
-@played()
-async def test_where_nothing_can_be_captured_nothing_is_changed(world: World) -> None:
+    world.cluster.access.refused = []
     await world.offered("verbosity 5 because x")
     world.cluster.access.refused = [Rule(["get"], ["pods/log"])]
     await world.submit("ada", "x")
@@ -321,13 +281,6 @@ async def test_it_ends_when_the_wanted_lines_are_captured(world: World) -> None:
     card = await world.card("Reverted")
     assert "a whole filter run" in text_of(card)
     assert not await world.is_open()
-
-
-@played()
-async def test_the_bots_own_lease_has_a_holder(world: World) -> None:
-    await world.raised()
-    lease = await world.writer.lease(NAMESPACE, "hami-bot")
-    assert lease["spec"]["holderIdentity"]
 
 
 async def from_a_shell(world: World, login: str = "root") -> None:

@@ -346,6 +346,7 @@ async def test_where_the_history_may_not_be_read_a_message_twice_is_better_than_
 # processes
 
 
+@pytest.mark.each_way
 @sending()
 async def test_two_processes_with_one_store_send_each_row_once(bot: Sending, *, database: str) -> None:
     async with a_bot(bot.slack) as second_bot, an_outbox(second_bot, database) as (second, second_store):
@@ -365,6 +366,7 @@ async def test_two_processes_with_one_store_send_each_row_once(bot: Sending, *, 
         assert all(later - earlier >= 1.0 for earlier, later in itertools.pairwise(times)), times
 
 
+@pytest.mark.each_way
 @sending()
 async def test_another_process_takes_over_when_the_lease_has_lapsed_and_not_before(bot: Sending) -> None:
     bot.slack.faults.append(Fault("reset_after", POST))
@@ -377,6 +379,7 @@ async def test_another_process_takes_over_when_the_lease_has_lapsed_and_not_befo
     assert LEASE <= bot.clock.now() - began < LEASE + 11
 
 
+@pytest.mark.each_way
 @sending()
 async def test_a_process_that_comes_back_under_its_own_name_goes_on_at_once(bot: Sending) -> None:
     before = outbox_of(bot, bot.store, owner="hami-bot-0")

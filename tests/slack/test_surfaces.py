@@ -16,6 +16,8 @@ from playbooks.playbook import Sources
 from tests.slack.bot import POD, RECORDING, VERDICT, Here, Mode, a_bot, played
 from tests.slack.surfaces import button, posted_to_channel, text_of
 
+pytestmark = pytest.mark.each_way
+
 
 class Passing:
     """The recorded cluster, from which the pod may be gone, or which may be down."""

@@ -59,7 +59,7 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
         return msgspec.structs.replace(self, devices=on) if flags and len(on) < len(self.devices) else self
 
     def hinted(self, hints: Mapping[str, int]) -> "DeviceConfig":
-        """The config with what a recording tells of devices that no object shows (`bot.kube.cluster.Hinting`)."""
+        """The config with `hints`: amounts a recorded cluster states about its devices, as no API object shows them."""
         if not hints:
             return self
         devices = tuple(Device(device.vendor, device.vendor.hinted(device.resources, hints)) for device in self.devices)

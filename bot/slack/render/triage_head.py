@@ -239,8 +239,7 @@ def _step(cause: Cause) -> list[list[Part]]:
         return [[span(Text("triage.why-not", why=inert(cause.why_not, _NAME)))]]
     if cause.step is None or not (cause.step.key or cause.step.label.strip()):
         return []
-    label = inert(cause.step.text, _STEP)
-    label = step_label(cause.step, label, shown=False)
+    label = step_label(cause.step, inert(cause.step.alone, _STEP), shown=False)
     parts = [span(pieced("{} ", Text("triage.next")), "bold"), span(label)]
     if cause.step.is_ours and len(cause.step.command) <= _STEP:
         parts += [span(": "), span(inert(cause.step.command, _STEP), "code")]

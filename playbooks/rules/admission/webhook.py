@@ -110,9 +110,7 @@ _CERTIFICATE_WORDS = re.compile(r"x509|\btls: |certificate")
 
 
 class WebhookQuestion(NamedTuple):
-    """The scene in which the webhook was read, and for what: a pod that was `created` then, or the whole cluster.
-    `shown` is evidence from the pod's own case that proves a fault, by code.
-    """
+    """Where the webhook was read: for a pod that was `created` then, or for all. `shown`: the pod's proofs, by code."""
 
     scene: WebhookScene
     created: datetime | None = None
@@ -234,9 +232,7 @@ def webhook(scene: InstallScene) -> list[Finding]:
 
 
 def faults(asked: WebhookQuestion, *, sure: Confidence = "confirmed") -> list[Finding]:
-    """The findings that the webhook is missing, does not answer, or is not trusted; none where it could not be read.
-    `sure` is the confidence in findings about what exists.
-    """
+    """The findings that the webhook is missing, silent or not trusted; `sure`: the confidence in what exists."""
     seen = asked.scene.webhook
     if seen is None or isinstance(seen.hooks, Gap):
         return []

@@ -70,11 +70,7 @@ def why_left_alone(scene: PodOfHami) -> LeftAlone | None:
 def missed(
     scene: PodOfHami, asked: Mapping[str, str], words: Sequence[Evidence], owner: Workload | None = None
 ) -> list[Finding]:
-    """The findings why HAMi did not see the pod; none where HAMi's scheduler has it, or where it asks for nothing.
-
-    `asked`: HAMi's resources by amount; `words`: what refused the pod afterwards; `owner`: what made it, if that was
-    read.
-    """
+    """The findings why HAMi did not see the pod. `asked`: amounts; `words`: what refused it; `owner`: what made it."""
     pod, install = scene.pod, scene.install
     if not asked or _scheduler(pod) == install.scheduler_name:
         return []

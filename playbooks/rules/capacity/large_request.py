@@ -13,7 +13,7 @@ from msgspec import structs
 
 from bot.finding_codes import Code
 from bot.hami.fit import verdicts
-from bot.hami.fit.advice import PlacementChange, smallest_changes
+from bot.hami.fit.advice import PlacementChange, What, smallest_changes
 from bot.hami.fit.verdicts import type_allows, uuid_allows
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import Unregistered
@@ -23,14 +23,14 @@ from bot.hami.version import Version
 from bot.kube.models import Node, Pod
 from bot.kube.selectors import SELECTOR_TEXT, NodeFilter
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, Finding, NextAction, act, step
+from bot.report import Confidence, Evidence, Finding, NextAction, step
 from bot.texts import Text, listed
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.request_amounts import numbers_given
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import Part, finding
+from playbooks.rules.common.findings import Part, finding, upgrade
 from playbooks.rules.common.holders import are_siblings, edit, edit_owner, end_pod, of_owner
 from playbooks.scenes.waiting_pod import ALL_BUT_SIZE, PodScene
 
@@ -49,9 +49,7 @@ _MENDED: tuple[Code, ...] = (
 
 
 def why_large(scene: PodScene, code: Code) -> Part | None:
-    """Why a request is larger than meant: too many cores, init containers added up, or a GPU's whole memory by default.
-    `code` is that of the finding that says what is lacking.
-    """
+    """Why a request is larger than meant, by the code of the finding that says what there is too little of."""
     own = _more_cores(scene) if code == "card-insufficient-core" else None
     if own is not None or code not in _MENDED:
         return own
@@ -78,8 +76,8 @@ def _whole(scene: PodScene) -> Part | None:
 
 
 def _added_up(scene: PodScene, code: Code) -> Part | None:
-    """Containers that ask for too much together: older versions add up init containers, all versions app containers."""
-    asking, install = scene.request.containers, scene.install
+    """Several containers that ask for too much together: app containers, and in older versions init containers."""
+    asking = scene.request.containers
     older = scene.version is not None and scene.version < _LARGEST_INIT
     summed = all_inits = older and any(container.init for container in asking)
     size = at_most(scene, scene.device.word)[0]
@@ -99,10 +97,7 @@ def _added_up(scene: PodScene, code: Code) -> Part | None:
         steps.append(edit(scene.pod, less))
     if not all_inits:
         return Part(Text("large.several", **values), [], steps)
-    name = install.deployment.name if install.deployment else "hami-scheduler"
-    image = "jsonpath={.spec.template.spec.containers[*].image}"
-    look = kubectl("-n", install.namespace, "get", "deployment", name, "-o", image)
-    steps += [edit(scene.pod, Text("large.one-init", **owner)), act(Text("large.upgrade"), look)]
+    steps += [edit(scene.pod, Text("large.one-init", **owner)), upgrade(scene.install, Text("large.upgrade"))]
     return Part(Text("large.inits", **values), [], steps)
 
 
@@ -174,9 +169,7 @@ class Loosened(NamedTuple):
 
 
 def loosen(scene: PodScene, names: Sequence[str]) -> Loosened | None:
-    """The smallest change of the pod's node selection that lets it fit on a node of `names` outside the selection; None
-    where none of the first few would take it.
-    """
+    """How to loosen the pod's selection least, so that one of the first few nodes that it rules out takes the pod."""
     drops = NodeFilter(_without(scene.pod, affinity=True)).obstacle
     unselected = (name for name in names if name in scene.obstacles and scene.obstacles[name].text == SELECTOR_TEXT)
     found: dict[tuple[str, ...], list[str]] = {}
@@ -221,9 +214,7 @@ class Largest(NamedTuple):
 
 
 def too_small(scene: PodScene) -> Largest | None:
-    """The largest GPU that the pod may have, if it asks for more memory than that GPU has when empty; else None. None
-    too where waiting may help, or where GPUs of a node that the pod may go to cannot be read.
-    """
+    """The largest GPU that the pod may have, where it asks for more than that; None where waiting may help."""
     asked = max((container.memory_mib for container in scene.request.containers), default=0)
     if not asked or len(scene.views) != 1:
         return None
@@ -260,19 +251,17 @@ def loosen_selection(scene: PodScene) -> list[NextAction]:
 
 
 def impossible(scene: PodScene, words: Sequence[Evidence]) -> Finding | None:
-    """The finding that the request is larger than any registered node, even empty; None without such devices. `words`:
-    the schedulers' statements as evidence.
-    """
+    """The finding that the request is larger than any registered node. `words`: the schedulers' statements."""
     if not scene.request.containers or not scene.nodes or not scene.too_large:
         return None
     refusals, asked = scene.refusals_when_empty, scene.request.containers
     cards = [card.card for name in refusals for card in scene.view.cards(name)]
     if not any(card.is_of(container.word) for card in cards for container in asked):
         return None
-    resources, container = scene.gpus, request_amounts.largest_request(scene)
+    resources, container = scene.gpus, request_amounts.hardest(scene)
     amounts = (resources.memory, resources.percentage)
     if any(verdicts.INSUFFICIENT_CORE in verdict.codes for verdict in refusals.values()):
-        container, amounts = request_amounts.most_cores(scene), (resources.cores,)
+        container, amounts = request_amounts.hardest(scene, request_amounts.BY_CORES), (resources.cores,)
     proofs = [*words, *request_amounts.proof(scene, container, amounts)]
     proofs += request_amounts.proof(scene, container, (resources.count, resources.cores))
     sure: Confidence = "confirmed" if scene.attempt.stage == "filter" and scene.words else "suspected"
@@ -334,29 +323,41 @@ def at_most(scene: PodScene, word: str) -> tuple[int, int]:
 
 def over_a_card(scene: PodScene) -> int:
     """The requested percentage of a GPU's memory if above 100 (only before HAMi 2.10), else 0."""
-    container = request_amounts.largest_request(scene)
+    container = request_amounts.hardest(scene)
     if container is None or container.memory_mib or container.percentage == UNSET_PERCENTAGE:
         return 0
     return container.percentage if container.percentage > 100 else 0
 
 
 def advise(scene: PodScene) -> list[NextAction]:
-    """At most three steps that would make the pod fit, each tried against HAMi's filter. Loosening the selection comes
-    first if the request is larger than the chosen nodes' GPUs, else last.
-    """
+    """At most three steps that would make the pod fit, each tried; a looser selection first if GPUs are too small."""
     elsewhere = loosen_selection(scene)
-    changes = _changes(scene)
+    changes = [_action(scene, change) for change in scene.once(_changes)]
     return [*elsewhere, *changes][:2] if too_small(scene) else [*changes[:2], *elsewhere]
 
 
-def _changes(scene: PodScene) -> list[NextAction]:
+def _changes(scene: PodScene) -> list[PlacementChange]:
     if not scene.request.containers or not scene.candidates or len(scene.views) != 1 or scene.view.ledger is None:
         return []
     names = scene.view.registered(scene.candidates)
     # If a sibling ended, its owner would create another pod, which takes the place again.
     siblings = {f"{pod.namespace}/{pod.name}" for pod in scene.view.facts.pods or () if are_siblings(pod, scene.pod)}
     changes = smallest_changes(scene.view, names, scene.request)
-    return [_action(scene, change) for change in changes if change.pod not in siblings]
+    return [change for change in changes if change.pod not in siblings]
+
+
+_PINNED: Mapping[What, Code] = {"drop-uuid": "card-uuid-mismatch", "drop-type": "card-type-mismatch"}
+"""The code of findings that GPUs are not what these annotations name: those say it themselves."""
+
+
+def why_pinned(scene: PodScene, code: Code) -> Part | None:
+    """What keeps the pod from other GPUs, where they would take it: its annotations of UUIDs or types."""
+    for what, own in _PINNED.items() if scene.advises else ():
+        keys = _annotated(scene, what) if own != code else []
+        if keys and any(change.what == what for change in scene.once(_changes)):
+            proofs = [quotes.of_pod_annotation(scene.pod, key) for key in keys]
+            return Part(Text("large.pinned", keys=listed(keys)), proofs)
+    return None
 
 
 def _action(scene: PodScene, change: PlacementChange) -> NextAction:
@@ -391,7 +392,16 @@ def _action(scene: PodScene, change: PlacementChange) -> NextAction:
 
 
 def _without_annotations(scene: PodScene, change: Text, what: str, node: str) -> NextAction:
-    names, written = scene.device.names, scene.pod.metadata.annotations or {}
+    written = scene.pod.metadata.annotations or {}
+    if not (found := _annotated(scene, what)):
+        return edit_owner(scene.pod, change)
+    change = Text("change.without", keys=listed(f"{key}: {written[key]}" for key in found), node=node)
+    return edit_owner(scene.pod, change, {"metadata": {"annotations": dict.fromkeys(found)}})
+
+
+def _annotated(scene: PodScene, what: str) -> list[str]:
+    """The pod's annotations that a change drops; none for a change of something else."""
+    names = scene.device.names
     about = {
         "drop-uuid": (names.use_uuid, names.no_use_uuid),
         "drop-type": (names.use_type, names.no_use_type),
@@ -399,7 +409,4 @@ def _without_annotations(scene: PodScene, change: Text, what: str, node: str) ->
         "drop-numa": (names.numa_bind,),
     }
     keys = [name.format(word=scene.device.word) for name in about.get(what, ())]
-    if not (found := [key for key in keys if key in written]):
-        return edit_owner(scene.pod, change)
-    change = Text("change.without", keys=listed(f"{key}: {written[key]}" for key in found), node=node)
-    return edit_owner(scene.pod, change, {"metadata": {"annotations": dict.fromkeys(found)}})
+    return [key for key in keys if key in (scene.pod.metadata.annotations or {})]

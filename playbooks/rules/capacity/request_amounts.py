@@ -2,9 +2,10 @@
 vendors' devices: HAMi v2.10, pkg/device/kunlun/topo.go, awsneuron, metax, mthreads and ascend device.go.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from bot.hami.fit import verdicts
 from bot.hami.fit.advice import PlacementChange
@@ -22,14 +23,17 @@ from playbooks.rules.waiting.cause_ranking import RankedCause
 from playbooks.scenes.waiting_pod import PodScene
 
 
-def largest_request(scene: PodScene) -> ContainerRequest | None:
-    """The container that asks for the most memory of a GPU, which is the hardest to place; None without containers."""
-    return max(scene.request.containers, key=size, default=None)
-
-
 def size(container: ContainerRequest) -> tuple[int, int, int]:
     """A sort key: how hard a container is to place, by its memory, percentage, and number of devices."""
     return container.memory_mib, container.percentage, container.count
+
+
+BY_CORES, BY_COUNT = attrgetter("cores"), attrgetter("count")
+
+
+def hardest(scene: PodScene, by: Callable[[ContainerRequest], Any] = size) -> ContainerRequest | None:
+    """The container that is the hardest to place, by its size or another key; None without containers."""
+    return max(scene.request.containers, key=by, default=None)
 
 
 _CHANGES = {
@@ -44,10 +48,6 @@ _CHANGES = {
     "drop-mode": "change.drop-mode",
     "drop-numa": "change.drop-numa",
 }
-
-
-def most_devices(scene: PodScene) -> ContainerRequest | None:
-    return max(scene.request.containers, key=lambda container: container.count, default=None)
 
 
 def memory(scene: PodScene, container: ContainerRequest) -> Prose:
@@ -71,10 +71,6 @@ def asked(scene: PodScene, container: ContainerRequest) -> Prose:
 def _own(scene: PodScene, container: ContainerRequest) -> str:
     device = scene.config.by_word.get(container.word)
     return device.vendor.own_measure(container, device.resources) if device else ""
-
-
-def most_cores(scene: PodScene) -> ContainerRequest | None:
-    return max(scene.request.containers, key=lambda container: container.cores, default=None)
 
 
 def cores(scene: PodScene, container: ContainerRequest, amount: int | None = None) -> str:

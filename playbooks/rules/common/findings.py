@@ -71,9 +71,14 @@ def _upgrade(
     version = plugin if bug.plugin and plugin else install.version.version
     threads = ", ".join(bug.threads)
     label = Text("known-bug.upgrade", fixed=bug.fixed, version=version, why=bug.why, threads=threads)
+    return (upgrade(install, label),)
+
+
+def upgrade(install: Install, label: Text) -> NextAction:
+    """The step to upgrade HAMi, with the command that shows which images its scheduler runs."""
+    name = install.deployment.name if install.deployment else "hami-scheduler"
     path = "jsonpath={.spec.template.spec.containers[*].image}"
-    look = kubectl("-n", install.namespace, "get", "deployment", install.deployment.name, "-o", path)
-    return (act(label, look),)
+    return act(label, kubectl("-n", install.namespace, "get", "deployment", name, "-o", path))
 
 
 def _facts(value: object) -> Iterator[str]:
@@ -196,9 +201,7 @@ def signed(
 
 
 def fix_of(hit: Hit, pod: Pod | None = None, look: str = "") -> NextAction:
-    """The signature's fix as a step in words; `look` is a command that shows what to change. A `pod` that has NVIDIA's
-    runtime class is not told to set it.
-    """
+    """The signature's fix as a step in words; `look` shows what to change. NVIDIA's runtime class is set only once."""
     hit = hit._replace(classed=pod is not None and "nvidia" in pod.spec.runtime_class_name)
     return step(hit.fix, look, changes_cluster=not hit.fix_looks)
 

@@ -239,9 +239,7 @@ NO_ROOM = frozenset[Code](
 
 
 def in_question(scene: PodScene) -> dict[str, list[str]]:
-    """At most three nodes with their GPUs, those with the most memory to gain first, that would take the pod if holders
-    ended which are old enough to be idle; empty where the pod fits, or HAMi's filter cannot be asked.
-    """
+    """At most three nodes, with their GPUs, that would take the pod if holders old enough to be idle ended."""
     ledger = scene.view.ledger
     asks = scene.nodes_seen and scene.request.containers and not scene.pod.spec.node_name
     if not asks or ledger is None or len(scene.views) != 1 or scene.fitting or scene.too_large:

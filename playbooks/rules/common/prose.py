@@ -52,6 +52,18 @@ def command(*words: str) -> str:
     return shlex.join(words)
 
 
+def alternatives(ways: Sequence[Sequence[NextAction]]) -> list[NextAction]:
+    """The steps of ways that are each enough: where several change something, the first change of each says so."""
+    changes = [next((one for one in way if one.changes_cluster), None) for way in ways]
+    keys = dict.fromkeys(one for one in changes if one is not None)
+    steps = [one for way in ways for one in way]
+    if len(keys) < 2:
+        return steps
+    first = next(iter(keys))
+    marked = {one: Text("words.either" if one is first else "words.or", step=one.text) for one in keys}
+    return [act(marked[one], one.command) if one in marked else one for one in steps]
+
+
 def see_cards(node: str) -> tuple[NextAction, ...]:
     return (step(Text("gpus.see", node=node), command("gpus", "--node", node)),)
 

@@ -53,9 +53,7 @@ def misconfigured(scene: InstallScene) -> Iterator[Finding]:
 
 
 def never_asked(seen: InstallSeen, words: Collection[str], proofs: Sequence[Evidence] = ()) -> list[Finding]:
-    """The finding that kube-scheduler never asks HAMi, or at a wrong address, if a faulty line has one of `words`, such
-    as `schedulerName` (`kind` where no extender is named). `proofs` are quoted first.
-    """
+    """The finding that kube-scheduler never asks HAMi, or at a wrong address, if a faulty line has one of `words`."""
     config = find_scheduler_config(seen.config_maps, kube_scheduler_of(seen.install))
     if not isinstance(config, SchedulerConfig) or not seen.install.flags:
         return []

@@ -113,9 +113,7 @@ def _not_ready(install: Install, runs: Sequence[LogSeen]) -> Finding:
 
 
 def what_ails(pod: Pod) -> Evidence:
-    """The evidence of what is wrong with a pod: a container that waits, why it is not ready, or its phase. For an image
-    that cannot be pulled the message is quoted, which names the image.
-    """
+    """The evidence of what is wrong with a pod: a container that waits, why it is not ready, or its phase."""
     waiting = [status.state.waiting for status in pod.status.container_statuses or () if status.state.waiting]
     if waiting and "Image" in waiting[0].reason and waiting[0].message.strip():
         return quotes.of_pod(pod, waiting[0].message, "{.status.containerStatuses[*].state.waiting.message}")
@@ -370,7 +368,7 @@ def _unstopped(line: str) -> str:
 def how_it_ended(end: StateTerminated) -> Text:
     if end.reason and end.reason != "Error":
         return Text("scheduler-down.how", reason=end.reason, code=end.exit_code)
-    return Text("scheduler-down.code", code=end.exit_code)
+    return Text("device-plugin-crash.other", code=end.exit_code)
 
 
 def _continued(log: LogSeen, line: str) -> list[Evidence]:

@@ -21,9 +21,7 @@ PROVEN = 3
 
 
 class Fault(NamedTuple):
-    """A fault of a node, by its object; nodes with equal faults have them from the same cause. `device`: the word of
-    another vendor's device that it is about; empty for NVIDIA's, and for the node itself.
-    """
+    """A fault of a node, by its object; equal faults have one cause. `device`: the word of another vendor's device."""
 
     code: Code
     why: str
@@ -81,9 +79,7 @@ def by_cause(
     quiet: Callable[[NodeCause], bool] = lambda _: False,
     of_all: bool = False,
 ) -> list[Finding]:
-    """One finding per cause, in the order of the codes; of one code the cause of the most nodes first. `fact` gives a
-    node's causes, of nodes whose pods and logs were read, or `of_all`; `quiet` causes are information.
-    """
+    """One finding per cause, in the codes' order, that of the most nodes first; `quiet` causes are information."""
     groups = dict[tuple[Code, str], list[str]]()
     for node, names in scene.alike if of_all else scene.read:
         for cause in node.once(fact):

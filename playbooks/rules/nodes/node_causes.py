@@ -29,9 +29,7 @@ NODE_CODES: tuple[Code, ...] = tuple(dict.fromkeys(code for rule in HANDS_OUT_NO
 def node_causes(
     sides: Iterable[NodeSide], sets: PluginSets | None, seen: InstallSeen, now: datetime, *vendors: Vendor
 ) -> list[Finding]:
-    """The findings about what keeps these nodes from handing out GPUs, one per cause; none where all is well, or
-    unread. `vendors`: whose device plugins are looked at; by default those of all devices that a node should have.
-    """
+    """The findings about what keeps these nodes from handing out devices of `vendors`, or all, one per cause."""
     return run([HANDS_OUT_NOTHING], scene_of(sides, sets, seen, now, *vendors)).findings
 
 

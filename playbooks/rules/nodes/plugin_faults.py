@@ -83,9 +83,7 @@ _DriverPod = tuple[Driver, Pod | DaemonPod, str, Evidence]
 
 @rule(*_CODES)
 def plugin_down(scene: NodesScene) -> list[Finding]:
-    """The findings that a node's device plugin keeps ending or does not start, or that its driver's pods are down. They
-    go by the plugin's words, kubelet's and the runtime's; for the driver on any node.
-    """
+    """The findings that a node's device plugin keeps ending or does not start, or that its driver's pods are down."""
     return by_cause(scene, plugin_faults, _CODES, of_all=True)
 
 

@@ -79,9 +79,7 @@ _CORDONS: tuple[Code, ...] = ("card-cordoned", "card-cordon-ignored")
 
 
 def _tells(*codes: Code) -> Callable[[Callable[[Group], Part | None]], Rule[NodesScene]]:
-    """Declares the rule of faults with these codes: one finding per fault, in the words of the function, or none.
-    Findings are only suspected where anything could not be read.
-    """
+    """Declares the rule of faults with these codes: a finding per fault, in the function's words; None excuses it."""
 
     def declare(tell: Callable[[Group], Part | None]) -> Rule[NodesScene]:
         def told(scene: NodesScene) -> Iterator[Finding]:
@@ -314,9 +312,7 @@ def logs_looked_at(read: Mapping[str, NodeSide], names: Sequence[str]) -> list[T
 
 
 def looked_at(seen: InstallSeen, nodes: Iterable[Node], pods: PluginPods | None = None) -> list[Text]:
-    """What was read of these nodes besides their objects, in words, and what was not; only the latter without `pods`.
-    Without the size of a GPU its memory scaling cannot be told.
-    """
+    """What was read of these nodes besides their objects, in words, and what was not; without `pods` only that."""
     settings, version = read_plugin_settings(seen.config_maps), seen.install.version
     old = version is not None and version.version < READS_DEVICE_CONFIG
     registered = ((node, found) for node in nodes for found in read_registrations(node, (FIRST.names,)))

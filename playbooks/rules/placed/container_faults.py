@@ -331,9 +331,7 @@ def of_class(name: str) -> dict[str, object]:
 
 
 def unread_log(scene: PlacedScene, told: Collection[str]) -> Sequence[Gap]:
-    """The gap of a GPU container's log that was not read though it could tell more: the container runs, keeps ending,
-    or findings of the codes `told` are signs of a fault.
-    """
+    """The gap of a GPU container's log that was not read and could tell more of findings with the codes `told`."""
     containers = (*scene.once(given).containers, *limited_containers(scene.pod))
     names = {container.name for container in containers}
     asking = [status for status in statuses(scene.pod) if status.name in names]

@@ -125,9 +125,7 @@ def node_behind_refusal(scene: PlacedScene) -> list[Finding]:
     reads=("install",),
 )
 def placed_without_hami(scene: PlacedScene) -> list[Finding]:
-    """The findings why the pod came to its node without a GPU from HAMi; none where HAMi placed it, or nothing tells.
-    Another scheduler's pods are meant to be placed without HAMi.
-    """
+    """The findings why the pod came to its node without a GPU from HAMi, where that was not meant."""
     pod, install, config, said = scene.pod, scene.install, scene.config, scene.once(refusal)
     if said is None or said.stripped or reserved_node(pod.metadata) or scene.seen is None:
         return []

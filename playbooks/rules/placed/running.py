@@ -139,9 +139,7 @@ def _of_first_gpu(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
 
 
 def _of_twins(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
-    """Another pod of the node was bound at the same time, and this version's device plugin may mix them up (HAMi#404).
-    Where vGPUmonitor measures this pod, `other_limit` tells.
-    """
+    """Another pod was bound at the same time, and this device plugin may mix the two up (HAMi#404)."""
     pod, pods, library = scene.pod, scene.side.pods if scene.side else (), library_of(scene.plugins)
     version = library.version if library else scene.version
     figures = scene.measured.usage.usage.containers if scene.measured else ()
@@ -227,9 +225,7 @@ def _of_limits(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] |
 
 
 def _of_entries(scene: PlacedScene) -> Iterator[Part]:
-    """The annotation has an empty entry first: since 2.9 init containers have one, and other tools trip on it. Sources:
-    HAMi#1932, HAMi#1650, HAMi-WebUI#98.
-    """
+    """The annotation has an empty entry first, for init containers (HAMi#1932, HAMi#1650, HAMi-WebUI#98)."""
     pod, version, held = scene.pod, scene.version, given_by_hami(scene.pod.metadata)
     entries = held[1].rstrip(";").split(";") if held else []
     if not pod.spec.init_containers or held is None or version is None or version < _WITH_INITS or entries[0]:

@@ -35,9 +35,7 @@ _STEPS = (FILTERED_GRACE, UNSCHEDULABLE_FLUSH)
 
 
 def request_key(pod: Pod, quotas: Container[str]) -> bytes:
-    """A key that is equal for pods to which every node gives one verdict: by requests, selections, and reservations.
-    Pods of different namespaces are not alike if one of these is among `quotas`, the namespaces with a quota.
-    """
+    """A key equal for pods to which every node gives one verdict; `quotas` are the namespaces with a quota."""
     spec, texts = pod.spec, pod.metadata.annotations or {}
     own = [key for key in sorted(texts) if key.startswith("hami.io/") and key.endswith(_OF_A_CHIP)]
     wanted = (

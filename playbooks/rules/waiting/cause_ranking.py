@@ -102,9 +102,7 @@ def needs_several(causes: Sequence[RankedCause]) -> bool:
 
 
 def rank_words(attempt: Attempt) -> list[RankedCause]:
-    """The causes by the schedulers' words alone, for nodes that were not read, where no change can be tried. Reasons
-    that the pod itself brings, or that hide others, come last.
-    """
+    """The causes by the schedulers' words alone; what the pod rules out itself, or hides others, comes last."""
     nodes: dict[str, set[str]] = defaultdict(set)
     counts: dict[str, int] = defaultdict(int)
     for event, _ in attempt.code_events:
@@ -199,9 +197,7 @@ def _rank_on(scene: PodScene, name: str, text: str) -> Rank:
 
 
 def behind(scene: PodScene, causes: Sequence[RankedCause]) -> list[RankedCause]:
-    """The causes that HAMi's reasons hide (HAMi names one for each GPU), where no single change would help. The filter
-    is run again on every node of such a reason.
-    """
+    """The causes that HAMi's reasons hide (one is named for each GPU), where no single change would help."""
     if any(cause.rank < Rank.BACKGROUND for cause in causes):
         return []
     known, nodes = {cause.text for cause in causes}, defaultdict[str, set[str]](set)

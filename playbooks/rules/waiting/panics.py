@@ -257,9 +257,7 @@ def _survived(scene: HamiScene) -> list[_LoggedPanic]:
 
 
 def panicked_in(runs: Sequence[RunInLog], logs: tuple[LogSeen, ...], steps: tuple[NextAction, ...]) -> list[Finding]:
-    """The finding that the newest filter run has no result, because the extender panicked seconds after it began.
-    `steps` come before the step to read the panic's stack.
-    """
+    """The finding that the newest filter run ended in a panic; `steps` come before the step to read the stack."""
     began = runs[-1].cycle.at if runs else None
     if began is None or runs[-1].cycle.has_result:
         return []

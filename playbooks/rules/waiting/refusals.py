@@ -1,13 +1,18 @@
 """The findings about nodes that refuse a pod: one per cause, with HAMi's words and the objects that prove them."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 import msgspec
+from msgspec import structs
 
 from bot.hami.fit import verdicts
 from bot.hami.fit.advice import Slice, largest_slice
+from bot.hami.fit.verdicts import NodeCards
 from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids
+from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.pod_request import INT32_MAX
 from bot.hami.pods.request_parsing import POLICY_KEY
 from bot.hami.scheduler_logs.scheduling_events import NodesReason, reason_of
@@ -55,22 +60,19 @@ CLAIMS: Mapping[str, str] = {
     "allocated-cards-insufficient": "allocated-cards-insufficient.claim",
     "node-unfit-pod": "node-unfit-pod.claim",
 }
-_OF_OTHER_VENDORS = {
-    verdicts.NUMA_NOT_FIT: "numa-not-fit.linked",
-    verdicts.TIME_SLICING_EXHAUSTED: "card-time-slicing-exhausted.slots",
+_COUNTED = {
+    verdicts.INSUFFICIENT_MEMORY: "counted.card-insufficient-memory",
+    verdicts.INSUFFICIENT_CORE: "counted.card-insufficient-core",
+    verdicts.TIME_SLICING_EXHAUSTED: "counted.card-time-slicing-exhausted",
+    verdicts.EXCLUSIVE_CONFLICT: "counted.exclusive-device-conflict",
+    verdicts.NOT_HEALTHY: "counted.card-not-healthy",
+    verdicts.UNHEALTHY: "counted.card-not-healthy",
+    verdicts.CORDONED: "counted.card-cordoned",
+    verdicts.TYPE_MISMATCH: "counted.card-type-mismatch",
+    verdicts.UUID_MISMATCH: "counted.card-uuid-mismatch",
 }
-_TOO_FEW = {
-    verdicts.INSUFFICIENT_MEMORY: "too-few.card-insufficient-memory",
-    verdicts.INSUFFICIENT_CORE: "too-few.card-insufficient-core",
-    verdicts.TIME_SLICING_EXHAUSTED: "too-few.card-time-slicing-exhausted",
-    verdicts.EXCLUSIVE_CONFLICT: "too-few.exclusive-device-conflict",
-    verdicts.NOT_HEALTHY: "too-few.card-not-healthy",
-    verdicts.UNHEALTHY: "too-few.card-not-healthy",
-    verdicts.CORDONED: "too-few.card-cordoned",
-    verdicts.TYPE_MISMATCH: "too-few.card-type-mismatch",
-    verdicts.UUID_MISMATCH: "too-few.card-uuid-mismatch",
-}
-"""Reasons that may be true of some GPUs of a node while others pass, but too few of them."""
+"""Reasons that may be true of some GPUs of a node alone, and how many these are."""
+_OUT_OF_SERVICE = (verdicts.NOT_HEALTHY, verdicts.UNHEALTHY, verdicts.CORDONED)
 
 
 def refused(scene: PodScene, cause: RankedCause) -> Finding:
@@ -90,9 +92,9 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
     elif largest is None:
         claim = own_words(scene, cause) or _usual(scene, cause)
     else:
-        sizes = {"type": one_line(largest.card.type, 60), "largest": prose.mib(largest.card.memory_mib)}
-        nodes = prose.names(largest.nodes)
-        claim = Text("card-insufficient-memory.never", nodes=nodes, memory=_memory(scene), **sizes)
+        values = _values(scene, cause) | {"largest": prose.mib(largest.card.memory_mib)}
+        values["nodes"] = prose.names(cause.nodes if largest.node in cause.nodes else largest.nodes)
+        claim = Text("card-insufficient-memory.never", type=one_line(largest.card.type, 60), **values)
     proofs = [*(proofs or scene.words), *_object_proofs(scene, cause, largest)]
     steps = () if severity == "info" else where_to_look(scene, cause)
     if (own := set_as_asked(scene, cause)) is not None:
@@ -119,7 +121,8 @@ def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]
         wanted = max((container.count for container in scene.request.containers), default=1)
         cards = [card.card for card in scene.view.cards(node) if card.card.uuid in cordoned]
         if uuids := [card.uuid for card in cards if admits(scene, card)][:wanted]:
-            return uncordon(scene.nodes[node], uuids)
+            look, back = uncordon(scene.nodes[node], uuids)
+            return look, _then(back, node) if scene.judge(node, frozenset({cause.text})).fits else back
     if cause.text == verdicts.MODE_NOT_FIT and scene.device.names.also_read:
         # Either the node is set up for the split that the pod asks for, or the pod asks for the node's.
         if is_soft(scene):
@@ -127,12 +130,42 @@ def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]
             return (act(Text("mode-not-fit.make-soft", node=node), mark),)
         patch = {"metadata": {"annotations": {MODE_KEY: "hami-core"}}}
         return (edit_owner(scene.pod, Text("mode-not-fit.ask-soft", node=node), patch),)
+    if cause.text == verdicts.TYPE_MISMATCH and scene.advises and (other := _other_type(scene, cause.nodes)):
+        return (other,)
     first = prose.see_node(node) if cause.text == verdicts.NOT_HEALTHY else ()
     if cause.text == verdicts.TIME_SLICING_EXHAUSTED and scene.device.vendor is FIRST:
         slots = max((card.card.slots for card in scene.view.cards(node)), default=0)
         if slots and scene.judge(node, frozenset({cause.text})).fits:
-            first = (set_to(_SLOTS, 2 * slots, slots, node, scene.seen, plugins=scene.plugins.get(node)),)
+            more = set_to(_SLOTS, 2 * slots, slots, node, scene.seen, plugins=scene.plugins.get(node))
+            first = (_then(more, node),)
     return (*first, *prose.see_cards(node))
+
+
+def _then(change: NextAction, node: str) -> NextAction:
+    return act(Text("change.then", change=change.text, node=node), change.command)
+
+
+def _other_type(scene: PodScene, names: Sequence[str]) -> NextAction | None:
+    """The step that names another type in the pod's annotation: one that the cluster has, with its GPUs' number."""
+    key, wanted = scene.device.names.use_type.format(word=scene.device.word), scene.request.constraints
+    if not scene.pod.metadata.annotation(key) or not scene.request.containers:
+        return None
+    one, anything = structs.replace(scene.request.containers[0], count=1), structs.replace(wanted, use_type=None)
+    probe = structs.replace(scene.request, containers=(one,), constraints=anything)
+    able, tried = Counter[str](), dict[int, bool]()
+    for stock in scene.view.stocks_of(names):
+        if isinstance(stock.state, Unregistered):
+            continue
+        for card, kind in zip(stock.state.cards, stock.kinds, strict=True):
+            if kind not in tried:
+                tried[kind] = scene.view.run(NodeCards([card], stock.state.cordoned), probe).fits is True
+            able[card.card.type] += tried[kind]
+    found = [(kind, count) for kind, count in able.most_common() if count]
+    if not found:
+        return None
+    first, types = found[0][0], [Text("card-type-mismatch.type", type=kind, count=count) for kind, count in found]
+    label = Text("card-type-mismatch.set", key=key, type=first, types=prose.several(types, 5))
+    return edit_owner(scene.pod, label, {"metadata": {"annotations": {key: first}}})
 
 
 def _usual(scene: PodScene, cause: RankedCause) -> Text:
@@ -140,17 +173,38 @@ def _usual(scene: PodScene, cause: RankedCause) -> Text:
     slice_, containers = None, scene.request.containers
     if cause.text == verdicts.INSUFFICIENT_MEMORY:  # the largest piece that one GPU could give, whatever else is asked
         slice_ = largest_slice(scene.view, cause.nodes, scene.request)
-    values, on = _values(scene, cause, slice_), set(cause.nodes)
-    passes = (names for verdict, names in scene.by_verdict if verdicts.ALLOCATED_INSUFFICIENT in verdict.codes)
-    if cause.text in _TOO_FEW and not all(map(on.isdisjoint, passes)):
-        return Text(_TOO_FEW[cause.text], **values)
+    values = _values(scene, cause, slice_)
     most = max((container.memory_mib for container in containers), default=0) or INT32_MAX
-    if slice_ is not None and slice_.memory_mib >= most:
-        together = scene.too_large and len(containers) > 1
-        return Text("card-insufficient-memory.together" if together else "card-insufficient-memory.others", **values)
-    if cause.text in _OF_OTHER_VENDORS and scene.device.vendor is not FIRST:
-        return Text(_OF_OTHER_VENDORS[cause.text], **values)
+    has_memory = slice_ is not None and slice_.memory_mib >= most
+    if has_memory and scene.too_large and len(containers) > 1:
+        return Text("card-insufficient-memory.together", **values)
+    if (counted := _counted(scene, cause, values, has_memory=has_memory)) is not None:
+        return counted
+    if cause.text == verdicts.NUMA_NOT_FIT and scene.device.vendor is not FIRST:
+        return Text("numa-not-fit.linked", **values)
     return Text(CLAIMS[cause.code], **values)
+
+
+def _counted(scene: PodScene, cause: RankedCause, values: Mapping[str, object], *, has_memory: bool) -> Text | None:
+    """Of how many GPUs of its nodes the reason is true, where it does not tell all; else None."""
+    if cause.text not in _COUNTED:
+        return None
+    on, count, every, codes = set(cause.nodes), 0, 0, set[str]()
+    for verdict, names in scene.by_verdict:
+        if (number := dict(verdict.parts).get(cause.text)) and (shared := len(on.intersection(names))):
+            count, every, codes = count + number * shared, every + verdict.of * shared, codes.union(verdict.codes)
+    others = {reason.nature for code in codes - {cause.text} if (reason := reason_of(code))}
+    aside = cause.text in _OUT_OF_SERVICE and severity_of(cause) == "info"
+    few = verdicts.ALLOCATED_INSUFFICIENT in codes
+    if not (few or aside or has_memory or ("use" in others and cause.text != verdicts.INSUFFICIENT_MEMORY)):
+        return None
+    if 0 < count < every or every == 1:
+        some = Text("counted.some", count=count, all=every)
+    else:
+        some = Text("counted.every", count=count) if aside and count else Text("counted.part")
+    claim = Text(_COUNTED[cause.text], **values, some=some)
+    ending = "counted.not-alone" if aside else "counted.too-few" if few else "counted.beside"
+    return Text(ending, claim=claim, cards=values["cards"])
 
 
 def in_words(
@@ -269,16 +323,18 @@ def _obstacle_proof(scene: PodScene, node: Node, detail: str) -> Evidence:
 
 def _values(scene: PodScene, cause: RankedCause, slice_: Slice | None = None) -> dict[str, object]:
     wanted, large = scene.request.constraints, Text("card-insufficient-memory.nothing-left")
+    largest, most = request_amounts.hardest(scene), request_amounts.hardest(scene, request_amounts.BY_CORES)
     if slice_:
         large = Text("card-insufficient-memory.largest", memory=prose.mib(slice_.memory_mib), node=slice_.node)
     return {
         "nodes": prose.names(cause.nodes),
         "count": len(cause.nodes),
         "reason": cause.text,
-        "asked": _asked(scene),
+        "asked": request_amounts.asked(scene, largest) if largest else "?",
         "cards": max((container.count for container in scene.request.containers), default=0),
-        "cores": request_amounts.cores(scene, most) if (most := request_amounts.most_cores(scene)) else "0",
-        "memory": _memory(scene),
+        "most": max((len(scene.view.cards(name)) for name in cause.nodes), default=0),
+        "cores": request_amounts.cores(scene, most) if most else "0",
+        "memory": request_amounts.memory(scene, largest) if largest else "?",
         "slice": large,
         "types": one_line(wanted.use_type or wanted.no_use_type or wanted.mode or "", 60),
         "uuids": one_line(wanted.use_uuid or wanted.no_use_uuid or "", 60),
@@ -299,19 +355,9 @@ def _quota(scene: PodScene) -> dict[str, Prose]:
     if by_cores and not by_memory:
         limit, used = f"{room.cores_limit:,}", f"{room.cores_used:,}"
         return {"resource": scene.gpus.cores, "limit": limit, "used": used, "asked": f"{cores:,}"}
-    limit = "?" if room.memory_limit_mib is None else f"{room.memory_limit_mib:,}"
-    asked = prose.mib(memory) if len(scene.request.containers) > 1 else _asked(scene)
-    return {"resource": scene.gpus.memory, "limit": limit, "used": f"{room.memory_used_mib:,}", "asked": asked}
-
-
-def _memory(scene: PodScene) -> Prose:
-    container = request_amounts.largest_request(scene)
-    return request_amounts.memory(scene, container) if container else "?"
-
-
-def _asked(scene: PodScene) -> Prose:
-    container = request_amounts.largest_request(scene)
-    return request_amounts.asked(scene, container) if container else "?"
+    limit = "?" if room.memory_limit_mib is None else prose.mib(room.memory_limit_mib)
+    asked = {"asked": prose.mib(memory)} if len(scene.request.containers) > 1 else {}
+    return {"resource": scene.gpus.memory, "limit": limit, "used": f"{room.memory_used_mib:,}", **asked}
 
 
 def _object_proofs(scene: PodScene, cause: RankedCause, largest: Largest | None) -> list[Evidence]:
@@ -325,11 +371,8 @@ def _object_proofs(scene: PodScene, cause: RankedCause, largest: Largest | None)
     }.get(cause.text, ())
     proofs = [quotes.of_pod_annotation(pod, key) for key in keys if key and pod.metadata.annotation(key)]
     quota = _quota(scene)["resource"] if cause.text == verdicts.QUOTA_NOT_FIT else ""
-    hardest = {
-        verdicts.NODE_INSUFFICIENT: request_amounts.most_devices,
-        verdicts.INSUFFICIENT_CORE: request_amounts.most_cores,
-    }
-    container = hardest.get(cause.text, request_amounts.largest_request)(scene)
+    by = {verdicts.NODE_INSUFFICIENT: request_amounts.BY_COUNT, verdicts.INSUFFICIENT_CORE: request_amounts.BY_CORES}
+    container = request_amounts.hardest(scene, by.get(cause.text, request_amounts.size))
     of = scene.config.of(container.word) if container else scene.gpus
     wanted = {
         verdicts.INSUFFICIENT_MEMORY: (of.memory, of.percentage),
@@ -347,6 +390,7 @@ def _object_proofs(scene: PodScene, cause: RankedCause, largest: Largest | None)
     elif cause.nodes:
         node = scene.nodes[cause.nodes[0]]
         cordon = node.metadata.annotation(CORDON_KEY) if cause.text == verdicts.CORDONED else None
-        cards = [quotes.of_card(node, state.card.uuid) for state in scene.view.cards(node.name)[:1]]
-        proofs += [quotes.of_node_annotation(node, CORDON_KEY, cordon)] if cordon else cards
+        cards = [state.card for state in scene.view.cards(node.name)]
+        shown = [quotes.of_card(node, card.uuid) for card in (*filter(partial(admits, scene), cards), *cards)][:1]
+        proofs += [quotes.of_node_annotation(node, CORDON_KEY, cordon)] if cordon else shown
     return proofs

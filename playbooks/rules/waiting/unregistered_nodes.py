@@ -80,9 +80,7 @@ def unregistered(scene: PodScene, cause: RankedCause) -> list[Finding]:
 
 
 def untrusted_nodes(scene: PodScene) -> Finding | None:
-    """The finding of nodes that would take the pod, but HAMi's guides call their unix-seconds handshake too old. It is
-    the cause where HAMi refused the pod and every node that would take it is such a node; else background.
-    """
+    """The finding of nodes whose handshake HAMi's guides call too old; a cause only if they alone would fit."""
     if scene.attempt.stage in ("bind", "filtered"):
         return None
     nodes, now, key = scene.nodes, scene.now, FIRST.names.handshake
@@ -175,9 +173,7 @@ def registered_otherwise(
 def set_to(
     key: str, wanted: float, has: float, node: str, seen: InstallSeen, *, plugins: Sequence[Pod] | Gap | None
 ) -> NextAction:
-    """The step that sets a key of `SETTING_FLAGS` where it stands: for this node, for all, or as the plugin's flag.
-    `has` is what is registered; `seen` is HAMi's install, `plugins` are the node's device plugin's pods.
-    """
+    """The step that sets a key of `SETTING_FLAGS` where it stands: for this node, for all, or as the plugin's flag."""
     settings, version = read_plugin_settings(seen.config_maps), seen.install.version
     pod = plugins[0] if plugins and not isinstance(plugins, Gap) else None
     own, every = settings.by_node.get(node, GpuSettings()).value_of(key), settings.every.value_of(key)
@@ -208,9 +204,7 @@ _HELPS = {
 
 
 def set_as_asked(scene: PodScene, cause: RankedCause) -> Part | None:
-    """The claim, evidence and steps where HAMi's ConfigMap gives a node the mode, or more of what the pod lacks, but
-    its GPUs are registered otherwise; else None.
-    """
+    """What to add where HAMi's ConfigMap gives a node what the pod lacks, and its GPUs are registered otherwise."""
     asked, settings = scene.request.constraints.mode, read_plugin_settings(scene.cluster.seen.config_maps)
     helps = _HELPS.get(cause.text) if scene.device.vendor is FIRST else None
     for name in cause.nodes if helps and settings.config_maps else ():

@@ -101,9 +101,7 @@ def scheduled_by_volcano(
     lacking: Part | None = None,
     beside: Sequence[Pod] = (),
 ) -> Finding | None:
-    """The finding of what Volcano says of its pod, else None. `quoted`: events of the pod, then of its PodGroup. `logs`
-    are of Volcano's device plugin; `lacking` is what no node has; `beside` are the pods of its node.
-    """
+    """The finding of what Volcano says of its pod. `lacking`: what no node has; `beside`: its node's pods."""
     if not is_of_volcano(pod, install):
         return None
     named = pod.spec.scheduler_name or KUBERNETES_SCHEDULER
@@ -195,9 +193,7 @@ def shares(pod: Pod) -> list[Allocation]:
 
 
 def _broken_plugin(logs: Sequence[LogSeen]) -> list[tuple[str, Prose, Evidence, NextAction]]:
-    """The first node whose device plugin does not work, why, the proof and what to do: by a signature in its log, else
-    by the last error or panic of one that does not run.
-    """
+    """The first node whose device plugin does not work: why, the proof and what to do."""
     for log in logs:
         node = log.pod.spec.node_name or log.pod.name
         status = next((status for status in statuses(log.pod) if status.name == log.container), None)

@@ -8,6 +8,7 @@ NotTriggerScaleUp), karpenter pkg/controllers/provisioning/scheduling/events.go 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from itertools import chain
 
 from bot.finding_codes import CODES, Code
 from bot.hami.fit.verdicts import NODE_UNREGISTERED
@@ -21,7 +22,7 @@ from bot.texts import Prose, Text, sentences, unstopped
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
-from playbooks.rules.capacity.large_request import advise, impossible, loosen_selection, why_large
+from playbooks.rules.capacity.large_request import advise, impossible, loosen_selection, why_large, why_pinned
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import Part, finding, other_vendors
 from playbooks.rules.common.holders import NO_ROOM, waited_for
@@ -79,42 +80,46 @@ def refused_by_nodes(scene: PodScene) -> list[Finding]:
     met = bug_of_slices(scene, ranked[0].code) if ranked and not found else None
     if met is not None:
         refusal = refusals.refused(scene, ranked[0])
-        found = [refused_by_bug(scene, met, refusal, _steps(scene, refusal.code, refusal.next_actions))]
+        steps = [*chain(*_ways(scene, refusal.code, refusal.next_actions))]
+        found = [refused_by_bug(scene, met, refusal, steps)]
         rest = [cause._replace(rank=Rank.BACKGROUND) for cause in ranked if cause.code != met.code]
         return _led(scene, [*found, *(told for cause in rest for told in _of_cause(scene, cause)), *background])
     for cause in ranked:
-        found += _of_cause(scene, cause)
+        # Nodes that are not meant to have what the pod asks for are nobody's concern.
+        beside = cause.rank is Rank.BACKGROUND and cause.of_kubernetes and scene.request.containers
+        if not (found and beside) or any(map(scene.expects_gpus, cause.nodes)):
+            found += _of_cause(scene, cause)
     return _led(scene, [*found, *background], ranked, weighed=bool(found))
 
 
 def _led(
     scene: PodScene, found: Sequence[Finding], ranked: Sequence[RankedCause] = (), *, weighed: bool = False
 ) -> list[Finding]:
-    """The findings; the first also says what else has to change, why the request is so large, whom the pod waits for,
-    and what an autoscaler says. `weighed`: its steps were tried against HAMi's filter.
-    """
+    """The findings, of which the first says all that leads to it. `weighed`: its steps were tried on the filter."""
     if not found:
         return []
     first, *rest = found
     code, claim, severity, steps = first.code, first.text, first.severity, first.next_actions
     if weighed and severity == "info" and needs_several(ranked):
         severity, steps = "warning", steps or refusals.where_to_look(scene, ranked[0])
+        if scene.advises and scene.once(advise):  # each of which is enough, which no change of the cause alone is
+            steps = [one for one in steps if not one.changes_cluster]
         background = (cause for cause in ranked if cause.rank is Rank.BACKGROUND)
         codes = dict.fromkeys("kubernetes-filter" if cause.of_kubernetes else cause.code for cause in background)
         if others := ", ".join(other for other in codes if other != code):
             claim = Text("obstacles.several", claim=unstopped(claim), others=others)
-    if weighed:
-        steps = _steps(scene, code, steps)
+    ways = _ways(scene, code, steps) if weighed else [steps]
     idle = waited_for(scene) if code in NO_ROOM else None
-    asking = Part(steps=idle.next_actions) if idle else None
+    large, pinned = why_large(scene, code), why_pinned(scene, code) if weighed else None
     said = by_autoscaler(scene) if severity != "info" else None
-    parts = [part for part in (why_large(scene, code), asking, said) if part is not None]
+    parts = [part for part in (large, pinned, said) if part is not None]
     for part in parts:
         claim = sentences(claim, part.text) if part.text else claim
-        steps = (*part.steps, *steps)
+    ways = [*([idle.next_actions] if idle else []), *([one] for one in (large.steps if large else ())), *ways]
+    actions = prose.alternatives(ways) if scene.advises else [*chain(*ways)]
     proofs = [*first.evidence, *(proof for part in parts for proof in part.proofs)]
     sure, nodes, of = first.confidence, first.scope.nodes, scene.install
-    leads = finding(code, claim, sure, nodes, proofs, severity=severity, actions=steps, of=of)
+    leads = finding(code, claim, sure, nodes, proofs, severity=severity, actions=actions, of=of)
     return [leads, *([idle] if idle else []), *rest]
 
 
@@ -128,15 +133,13 @@ def _of_cause(scene: PodScene, cause: RankedCause) -> Iterator[Finding]:
         yield refusals.refused(scene, cause)
 
 
-def _steps(scene: PodScene, code: Code, steps: tuple[NextAction, ...]) -> tuple[NextAction, ...]:
-    """The steps about the first finding: `steps` that mend the cause come before those that get round it."""
+def _ways(scene: PodScene, code: Code, steps: Sequence[NextAction]) -> list[Sequence[NextAction]]:
+    """What to do about what leads, each way enough by itself: what mends the cause comes before what gets round it."""
     if not scene.advises:
-        return steps
-    if CODES[code].loses_node:
-        return (*steps, *loosen_selection(scene))
-    if CODES[code].fix_first:
-        return (*steps, *advise(scene))
-    return (*advise(scene), *steps)
+        return [steps]
+    info = CODES[code]
+    around = [[one] for one in (loosen_selection(scene) if info.loses_node else scene.once(advise))]
+    return [steps, *around] if info.loses_node or info.fix_first else [*around, *([one] for one in steps)]
 
 
 _COMING = ("TriggeredScaleUp", "Nominated")

@@ -17,8 +17,7 @@ FULL = "C0MLTRAIN1"  # the channel with every block: a large document, read only
 PHONE = {"viewport": {"width": 400, "height": 780}}
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [{}, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize(("scheme", "size"), [("light", {}), ("dark", PHONE)], ids=["light desk", "dark phone"])
 def test_axe_finds_nothing_wrong(chrome: Chrome, scheme: str, size) -> None:
     async def scenario(slack, app, page):
         found = {"start": await violations_of(page)}

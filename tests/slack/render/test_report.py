@@ -14,7 +14,6 @@ from tests.dense_json import dense_json
 from tests.render import SAY, any_text, evidence, finding, of_gpu_1, report, reports, typical
 from tests.slack.render import CHOSEN, SCENARIOS, assert_fits, assert_inert, expected_file, objects, report_of, texts
 
-by_name = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: f"{scenario.version} {scenario.pod}")
 HUGE = "n" * 200_000
 
 
@@ -48,27 +47,18 @@ def test_the_message_is_the_expected_one(scenario):
     assert dense_json(json.loads(slack_json(report_of(scenario), SAY))) == expected
 
 
-@by_name
-def test_the_answer_about_a_recorded_pod_is_short_enough_for_a_phone(scenario):
-    message = shown(report_of(scenario))
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: f"{scenario.version} {scenario.pod}")
+def test_the_answer_about_a_recorded_pod_is_short_and_has_its_verdict_in_the_notification_and_all_in_the_file(scenario):
+    one = report_of(scenario)
+    message = shown(one)
     assert_fits(message)
     assert_inert(message)
     assert sum(object_.get("type") == "rich_text_quote" for object_ in objects(message.blocks)) <= 2
-    assert sum(map(len, texts(message))) < 2500
-
-
-@by_name
-def test_all_evidence_of_a_recorded_pod_is_in_the_file(scenario):
-    one = report_of(scenario)
+    assert sum(map(len, texts(message))) < 2500  # as much as a phone shows
+    assert message.text.split("\n")[0] == one.verdict.replace(">", "&gt;").replace("<", "&lt;")
     (file,) = shown(one, everything=True).files
     told = file.content.decode()
     assert all(proof.command in told for found in one.findings for proof in found.evidence)
-
-
-@by_name
-def test_the_notification_begins_with_the_whole_verdict(scenario):
-    one = report_of(scenario)
-    assert shown(one).text.split("\n")[0] == one.verdict.replace(">", "&gt;").replace("<", "&lt;")
 
 
 # ---------------------------------------------------------------------------------------------------- the layout
@@ -413,13 +403,13 @@ def everywhere(text):
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:20]))
-@pytest.mark.parametrize("on_a_pod", [True, False])
-def test_hostile_text_everywhere_gives_a_message_that_fits_and_in_which_nothing_acts(text, on_a_pod):
-    one = everywhere(text)
-    message = shown(one if on_a_pod else structs.replace(one, subject=CARDS), words=text)
-    for form in (message, *degraded(message)):
-        assert_fits(form)
-        assert_inert(form)
+def test_hostile_text_everywhere_gives_a_message_that_fits_and_in_which_nothing_acts(text):
+    on_a_pod = everywhere(text)
+    for one in (on_a_pod, structs.replace(on_a_pod, subject=CARDS)):
+        message = shown(one, words=text)
+        for form in (message, *degraded(message)):
+            assert_fits(form)
+            assert_inert(form)
 
 
 @given(reports(any_text()), any_text())
