@@ -200,10 +200,8 @@ def read_panics(lines: Iterable[str]) -> list[Panic]:
 
 
 NEEDLE = "client-side throttling"
-_NEW = re.compile(
-    r'delay="(?P<delay>[^"]+)" reason="client-side throttling[^"]*" verb="(?P<verb>\w+)" URL="(?P<url>[^"]+)"'
-)
-_OLD = re.compile(r"Waited for (?P<delay>\S+) due to client-side throttling.*request: (?P<verb>\w+):(?P<url>\S+)")
+_NEW = re.compile(r'delay="(?P<delay>[^"]+)" reason="client-side throttling[^"]*" verb="\w+" URL="(?P<url>[^"]+)"')
+_OLD = re.compile(r"Waited for (?P<delay>\S+) due to client-side throttling.*request: \w+:(?P<url>\S+)")
 _FELT_S, _FELT_TOGETHER_S = 1.0, 60.0
 
 
@@ -211,8 +209,6 @@ class ThrottledRequest(NamedTuple):
     """One request to the API server that the client held back for `seconds`; `line` is the log's."""
 
     seconds: float
-    verb: str
-    url: str
     line: str
 
 
@@ -221,8 +217,8 @@ def read_waits(lines: Iterable[str]) -> list[ThrottledRequest]:
     waits: dict[tuple[str, str], ThrottledRequest] = {}
     for line in lines:
         if found := _NEW.search(line) or _OLD.search(line):
-            delay, verb, url = found["delay"], found["verb"], found["url"]
-            waits.setdefault((delay, url), ThrottledRequest(read_go_duration(delay) or 0.0, verb, url, line))
+            delay = found["delay"]
+            waits.setdefault((delay, found["url"]), ThrottledRequest(read_go_duration(delay) or 0.0, line))
     return list(waits.values())
 
 
