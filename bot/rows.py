@@ -5,12 +5,17 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from bot.report import NameList, Uuid
-from bot.texts import Text
+from bot.texts import Text, Texts, literal
 
 FREE = "free"
 UNKNOWN = "unknown"
 UNREGISTERED = "unregistered"
 """States of a GPU, for `GpuRow.state`: `free` takes pods, `unknown` may take some, any other takes none."""
+
+
+def state_in_words(state: str) -> Text:
+    """The state of a GPU as people read it: `no slots`."""
+    return literal(state.replace("-", " "), Texts("zh").name(state, "states"))
 
 
 class GpuRow(msgspec.Struct, frozen=True):

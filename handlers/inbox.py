@@ -213,7 +213,7 @@ class Inbox:
         if isinstance(asked, ManifestWanted):
             if not question.manifest:
                 raise UsageError(
-                    Text("error-not-done.fit-needs"),
+                    Text("error-fit.needs-number-or-manifest"),
                     hint=Text("error-not-done.hami-fit-opens-form"),
                     example=example(words),
                 )

@@ -10,10 +10,10 @@ from heapq import nlargest
 from typing import Any, NamedTuple, cast
 
 from bot.finding_codes import Proof, about
-from bot.render.words import age, cells, instant, some_names, visible
+from bot.render.words import age, cells, instant, visible
 from bot.report import Finding, NameList, NextAction, Report, Rows, Table, Uuid, more_than_info
-from bot.rows import FREE, GpuRow
-from bot.texts import Prose, Text, Texts, together
+from bot.rows import FREE, GpuRow, state_in_words
+from bot.texts import Prose, Text, Texts, listed, some_names, together
 
 _STEPS_SHOWN = 3
 _OF_ADVICE: tuple[Proof, ...] = ("usage", "profile", "profiles")
@@ -65,10 +65,18 @@ def brief(report: Report, say: Texts) -> Brief | None:
     tells = any(rows.sheet.tells_findings for _, rows in parts)
     told = report.told_by
     others = [] if tells else [finding for finding in more_than_info(report.findings) if finding is not told]
-    steps: dict[str, NextAction] = {}
-    for action in steps_shown(report):
-        steps.setdefault(action.command or action.label, action)
-    return Brief(tables, others, list(steps.values()))
+    return Brief(tables, others, next_steps(report))
+
+
+def next_steps(report: Report) -> list[NextAction]:
+    """The steps of an answer at a glance: an overview's, each command once, or the cause's. A head shows the first."""
+    shown, cause = steps_shown(report), next(iter(report.findings), None)
+    if not any(getattr(table.rows, "brief", None) for table in report.tables):
+        return [action for action in shown if cause and action in cause.next_actions]
+    steps: dict[Prose, NextAction] = {}
+    for action in shown:
+        steps.setdefault(action.command or action.text, action)
+    return list(steps.values())
 
 
 def steps_shown(report: Report) -> list[NextAction]:
@@ -80,9 +88,10 @@ def steps_shown(report: Report) -> list[NextAction]:
         return list(dict.fromkeys(action for finding in report.findings for action in finding.next_actions))
     each_alike = report.subject.kind == "Nodes" and len(more_than_info(report.findings)) > 1
     shown = list[NextAction]()
-    for number, finding in enumerate(report.findings):
-        most = 1 if number or each_alike else _STEPS_SHOWN
-        new = [action for action in finding.next_actions if action not in shown]
+    for finding in report.findings:
+        most = 1 if shown or each_alike else _STEPS_SHOWN
+        told = {action.label or action.text for action in shown}
+        new = [action for action in finding.next_actions if (action.label or action.text) not in told]
         shown += new[: min(most, _STEPS_SHOWN - len(shown))]
     return shown
 
@@ -120,7 +129,7 @@ def _cell(value: Any, now: datetime | None) -> Prose:
         case NameList():
             return some_names(value, _NAMES_SHOWN)
         case tuple():
-            return ", ".join(cast("Iterable[str]", value))
+            return listed(cast("Iterable[str]", value))
         case int():
             return f"{value:,}"
         case Text():
@@ -206,4 +215,14 @@ def _says(gpus: Sequence[GpuRow]) -> Text:
     if room:
         return Text("bars.free", memory=f"{room:,} MiB")
     free = sum(gpu.state == FREE for gpu in gpus if not gpu.divided)
-    return Text("bars.some-free", count=free) if free else Text("picture.none-free")
+    if free or not (left := unusable(gpus)):
+        return Text("bars.free", memory=free) if free else Text("picture.none-free")
+    why = [*map(state_in_words, dict.fromkeys(gpu.state for gpu in left))]
+    memory = sum(gpu.memory_total - (gpu.memory_used or 0) for gpu in left)
+    return Text("bars.unusable", memory=f"{memory:,} MiB", why=why)
+
+
+def unusable(gpus: Sequence[GpuRow]) -> list[GpuRow]:
+    """The GPUs with free memory that no pod can get."""
+    taken = (gpu for gpu in gpus if gpu.is_known and gpu.divided and gpu.state != FREE)
+    return [gpu for gpu in taken if gpu.memory_total > (gpu.memory_used or 0)]

@@ -27,10 +27,14 @@ LIMIT_BYTES = 512 * 1024 * 1024
 
 
 class ExtenderLines(NamedTuple):
-    """Lines of the extenders' logs with the pods that wrote them, and gaps for what could not be read of the logs."""
+    """Lines of the extenders' logs with the pods that wrote them, and gaps for what could not be read of the logs.
+
+    `first` is the oldest line of each log, whatever it says.
+    """
 
     lines: tuple[tuple[Pod, str], ...] = ()
     gaps: tuple[Gap, ...] = ()
+    first: tuple[str, ...] = ()
 
     def holding(self, words: str) -> "ExtenderLines":
         """The same logs with only the lines that contain `words`."""
@@ -133,7 +137,8 @@ async def gather_extender_lines(
         lines += [(scheduler, line) for line in log.lines]
         if log.cut:
             gaps.append(left_out(source_of(scheduler), log))
-    return ExtenderLines(tuple(lines), tuple(gaps))
+    first = tuple(log.first for log in logs if not isinstance(log, Gap))
+    return ExtenderLines(tuple(lines), tuple(gaps), first)
 
 
 def source_of(scheduler: Pod) -> str:

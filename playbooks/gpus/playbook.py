@@ -33,33 +33,16 @@ from playbooks.scenes.gpus import CardSeen, GpusScene, largest
 CARDS = Sheet(
     "cards",
     GpuRow,
-    names={"memory_counted": "HAMi counts"},
+    names="memory_counted=HAMi_counts",
     beside=("noun", "divided"),
-    brief={
-        "node": "node",
-        "card": "GPU",
-        "type": "type",
-        "state": "state",
-        "memory_free": "free",
-        "memory_used": "used",
-        "holders": "holders",
-        "slots": "slots",
-        "cores_used": "cores used",
-    },
+    brief="node card=GPU state memory_free=free type memory_used=used holders slots cores_used",
+    together=4,
 )
 TYPES = Sheet(
     "largest free slice by type",
     TypeRow,
-    brief={
-        "type": "type",
-        "largest_slice": "largest slice",
-        "node": "node",
-        "free": "with room",
-        "cards": "GPUs",
-        "memory_stranded": "stranded",
-        "memory_used": "used",
-        "memory_total": "memory",
-    },
+    brief="type largest_slice node free=with_room cards=GPUs"
+    " memory_stranded=stranded memory_used=used memory_total=memory",
 )
 
 _MOST_ROWS = 12
@@ -193,8 +176,8 @@ def _together(rows: Sequence[GpuRow]) -> GpuRow:
 
 
 def _sum(numbers: Iterable[int | Literal[""] | None]) -> int | Literal[""] | None:
-    known = list(numbers)
-    return None if None in known else sum(number for number in known if isinstance(number, int))
+    known = [number for number in numbers if number != ""]
+    return None if None in known else sum(filter(None, known)) if known else ""
 
 
 def _card_row(card: CardSeen, differs: tuple[int, int] | None) -> GpuRow:

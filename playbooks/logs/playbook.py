@@ -145,7 +145,7 @@ def _gaps(scene: LogsScene) -> Iterator[Gap]:
         yield gap(LINES.title, Text("logs.routine", count=routine))
     bare = sum(len(pod_log.bare) for pod_log in logged.logs)
     if bare and logged.others:
-        yield gap(LINES.title, Text("logs.bare", count=bare, name=scene.about.name, others=", ".join(logged.others)))
+        yield gap(LINES.title, Text("logs.bare", count=bare, name=scene.about.name, others=[*logged.others]))
 
 
 def _gaps_of(scene: LogsScene, log: PodLog) -> Iterator[Gap]:

@@ -11,7 +11,7 @@ from bot.finding_codes import CODES, Code, PendingClass, words_of
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
 from bot.report import SEVERITIES, Finding, FirstNames, Gap, Report, Severity, Sheet, Subject, gap, step
-from bot.texts import Text, listed
+from bot.texts import Text, Texts, in_english, listed, unstopped
 from playbooks import quotes
 from playbooks.gather.pods import Waiting, gather_scene, gather_waiting, is_of
 from playbooks.gather.scheduling import InstallSeen
@@ -28,7 +28,7 @@ CAUSES = Sheet(
     "causes",
     CauseRow,
     beside=("acts", "meaning"),
-    brief={"acts": "acts", "meaning": "cause", "pods": "pods", "oldest": "oldest pod", "waiting_since": "waits"},
+    brief="acts meaning=cause pods oldest=oldest_pod waiting_since=waits",
     together=4,
     tells_findings=True,
     listed=True,
@@ -37,8 +37,9 @@ PODS = Sheet("pending", PendingRow)
 OTHERS = Sheet(
     "other schedulers",
     OthersRow,
-    brief={"scheduler": "scheduler", "pods": "pods", "oldest": "oldest pod", "waiting_since": "waits"},
+    brief="scheduler pods oldest=oldest_pod waiting_since=waits",
 )
+
 
 _WHO_ACTS: Mapping[PendingClass, str] = {
     "platform_fault": "pending.acts-platform",
@@ -135,10 +136,12 @@ def diagnose(snapshot: Snapshot[Request, PendingScene]) -> Report:
                 _age_key(group.pods[0]),
             ),
         )
-        findings = [_held(group, now) for group in groups[:_MAX_GROUPS]]
         by_code: dict[Code, list[WaitingGroup]] = {}  # on whatever nodes it holds pods
+        by_fix: dict[str, list[WaitingGroup]] = {}
         for group in groups:
             by_code.setdefault(group.cause.code, []).append(group)
+            by_fix.setdefault(_fix(group.cause.code), []).append(group)
+        findings = [_held(group, by_fix[_fix(group.cause.code)], now) for group in groups[:_MAX_GROUPS]]
         brief = (_cause_row(code, some) for code, some in by_code.items())
         causes = CAUSES.table([_cause_row(group.cause.code, [group]) for group in groups], brief=brief)
         tables = causes, PODS.table(_pod_rows(judged, groups, snapshot))
@@ -192,20 +195,28 @@ def _unjudged(waiting: Waiting) -> list[Gap]:
 def _of_others(pods: Sequence[Pod]) -> Finding:
     """The pods of somebody else's schedulers, which say themselves why they wait: none of them counts as HAMi's."""
     names = [f"{pod.namespace}/{pod.name}" for pod in pods]
-    schedulers = ", ".join(sorted({pod.spec.scheduler_name for pod in pods}))
+    schedulers = sorted({pod.spec.scheduler_name for pod in pods})
     claim = Text("pending.of-others", count=len(pods), schedulers=schedulers, pods=prose.names(names))
     proofs = [quotes.of_pod(pod, pod.spec.scheduler_name, "{.spec.schedulerName}") for pod in pods[:_PROVEN]]
     return finding("other-scheduler", claim, "confirmed", (), proofs, severity="info")
 
 
-def _held(group: WaitingGroup, now: datetime) -> Finding:
+def _fix(code: Code) -> str:
+    fix = words_of(code, "fix")
+    return in_english(fix) if fix.key in Texts("en") else code
+
+
+def _held(group: WaitingGroup, alike: Sequence[WaitingGroup], now: datetime) -> Finding:
+    """The finding of one cause. Causes that are mended alike have one step, which says who has to do what about all."""
     cause = group.cause
     key = "pending.group" if len(group.pods) > 1 else "pending.alone"
     text = Text(key, count=len(group.pods), oldest=group.oldest, cause=cause.text)
-    look, severity = (
-        step(Text("pending.why", pod=group.oldest), prose.command("why", group.oldest)),
-        _severity(group, now),
-    )
+    pods = [f"{pod.namespace}/{pod.name}" for some in alike for pod in some.pods]
+    fix = unstopped(words_of(cause.code, "fix").about(cause.noun))
+    who = Text(_WHO_ACTS[CODES[cause.code].pending_class])
+    label = Text("pending.do", who=who, fix=fix, pods=prose.names(pods))
+    label = Text("pending.why", pod=group.oldest) if _fix(cause.code) == cause.code else label
+    look, severity = step(label, prose.command("why", group.oldest)), _severity(group, now)
     nodes, proofs = cause.scope.nodes, cause.evidence
     return finding(cause.code, text, group.confidence, nodes, proofs, severity=severity, actions=[look])
 

@@ -55,8 +55,8 @@ class OwnedRow(NamedTuple):
     asks: str
 
 
-ROLES = Sheet("roles", OwnedRow, names={"gpus_each": "GPUs each"})
-CANDIDATES = Sheet("candidate nodes", CandidateRow, names={"number": "count"})
+ROLES = Sheet("roles", OwnedRow, names="gpus_each=GPUs_each")
+CANDIDATES = Sheet("candidate nodes", CandidateRow, names="number=count")
 _MOST_ROWS = 50
 _BY_ITS_MEMORY = ("scheduler-ledger-stale", "registration-ignored", "node-unfit-pod")
 """Codes of findings that HAMi's scheduler refuses nodes by what it remembers, and not by what the objects say."""
