@@ -3,7 +3,7 @@
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from google.protobuf.message import DecodeError
 
@@ -47,8 +47,11 @@ _MOST_COMMENTS = 1 << 20
 _GZIP = b"\x1f\x8b"
 _GZIP_WINDOW = 31  # zlib's number for "with a gzip header"
 _CHUNK = 1 << 20
+_ORDERS: tuple[Literal["little", "big"], ...] = ("little", "big")
 _LEGACY = (b"heap profile:", b"goroutine profile:", b"threadcreate profile:", b"--- ", b"MAPPED_LIBRARIES:")
 _GOROUTINE_DUMP = re.compile(rb"goroutine \d+ [^\n]*\[")
+_LEGACY_CPU = tuple((0).to_bytes(size, order) + (3).to_bytes(size, order) for size in (4, 8) for order in _ORDERS)
+"""How gperftools' binary CPU profiles begin: a word of 0, then the header's length in words."""
 _NO_MAPPING = Mapping(1, 0, 0, 0, "", "")  # what pprof gives a profile that has none: patterns are tried on its name
 _WEB_PAGE = (b"<!doctype", b"<html", b"<?xml")
 
@@ -130,6 +133,8 @@ def _not_a_profile(data: bytes) -> SourceError:
         return SourceError(Text("error-pprof.goroutine-dump"), hint=Text("error-pprof.fetch-without-debug-2"))
     if start.startswith(_LEGACY) or (b"@ 0x" in start and start.isascii()):
         return SourceError(Text("error-pprof.text-format"), hint=Text("error-pprof.fetch-without-debug"))
+    if data.startswith(_LEGACY_CPU):
+        return SourceError(Text("error-pprof.binary-format"), hint=Text("error-pprof.take-new-profile-program-built"))
     return SourceError(Text("error-pprof.no-profile"), hint=Text("error-pprof.a-profile-is"))
 
 
@@ -143,12 +148,13 @@ class _Tables:
         for what, most in _MOST.items():
             if len(getattr(message, what)) > most:
                 raise _MalformedError(f"it has more than {most:,} of {what}")
-        self._texts = [text.decode("utf-8", "surrogateescape") for text in message.string_table]
-        if not self._texts or self._texts[0]:
+        self._whole = [text.decode("utf-8", "surrogateescape") for text in message.string_table]
+        if not self._whole or self._whole[0]:
             raise _MalformedError("its string table does not begin with an empty text")
-        if max(map(len, self._texts)) > LONGEST_TEXT:
+        self._texts = self._whole
+        if max(map(len, self._whole)) > LONGEST_TEXT:
             self._texts = [
-                text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…" for text in self._texts
+                text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…" for text in self._whole
             ]
 
     def profile(self) -> Profile:
@@ -167,8 +173,8 @@ class _Tables:
             mappings=list(mappings.values()) or [_NO_MAPPING],
             locations=self._locations(mappings, functions),
             functions=list(functions.values()),
-            drop_frames=self._text(message.drop_frames),
-            keep_frames=self._text(message.keep_frames),
+            drop_frames=self._pattern(message.drop_frames),
+            keep_frames=self._pattern(message.keep_frames),
             time_nanos=message.time_nanos,
             duration_nanos=message.duration_nanos,
             period_type=self._value_type(message.period_type),
@@ -183,6 +189,10 @@ class _Tables:
         if not 0 <= index < len(self._texts):
             raise _MalformedError(f"there is no text {index} in its string table")
         return self._texts[index]
+
+    def _pattern(self, index: int) -> str:
+        """A regular expression is never cut off, because half of one means something else."""
+        return self._text(index) and self._whole[index]
 
     def _value_type(self, message: Any) -> ValueType:
         return ValueType(self._text(message.type), self._text(message.unit))

@@ -11,7 +11,7 @@ from typing import Any
 import re2 as untyped
 
 from bot.errors import SourceError, UsageError
-from bot.pprof.profile import Label, Location, Profile, ProfileSample, Rewritten, SampleList, SourceLine
+from bot.pprof.profile import Chosen, Label, Location, Profile, ProfileSample, Rewritten, SourceLine
 from bot.pprof.units import scale
 from bot.texts import Text
 
@@ -72,8 +72,7 @@ def apply(profile: Profile, filters: Mapping[str, str]) -> None:
     )
     if tags := [name for name in FILTERS[5:] if name in given]:
         tests = [(name == "tagfocus", tag_filter(given[name], name, profile)) for name in tags]
-        kept = [sample for sample in profile.samples if all(test(sample) is wanted for wanted, test in tests)]
-        profile.samples = SampleList(kept)
+        profile.samples = Chosen(profile.samples, lambda sample: all(test(sample) is wanted for wanted, test in tests))
     if focus or ignore or hide or show:
         _by_name(profile, focus, ignore, hide, show)
     if show_from:

@@ -13,6 +13,9 @@ from bot.errors import SourceError
 from bot.pprof.profile import Function, Location, Profile, SourceLine
 from bot.texts import Text
 
+_WORKING_DIRECTORY = ("/proc/self/cwd/./", "/proc/self/cwd/")
+
+
 Stacks = Callable[[], Iterable[tuple[Sequence[int], int]]]
 """Gives location ids, leaf first, and a value for every sample; the same at each call."""
 
@@ -107,6 +110,8 @@ def _object(location: Location) -> str:
 
 
 def _cleaned(path: str) -> str:
+    prefix = next((prefix for prefix in _WORKING_DIRECTORY if path.startswith(prefix)), "")
+    path = path.removeprefix(prefix)
     if not path:
         return ""
     cleaned = posixpath.normpath(path)

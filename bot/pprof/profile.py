@@ -128,6 +128,20 @@ class Rewritten:
                 yield rewritten, value
 
 
+class Chosen:
+    def __init__(self, samples: Samples, keep: Callable[[ProfileSample], bool]) -> None:
+        self._samples, self._keep = samples, keep
+
+    def __length_hint__(self) -> int:
+        return length_hint(self._samples)
+
+    def __iter__(self) -> Iterator[ProfileSample]:
+        return filter(self._keep, self._samples)
+
+    def stacks(self, index: int) -> Iterator[tuple[Sequence[int], int]]:
+        return ((sample.location_ids, sample.values[index]) for sample in self)
+
+
 @dataclass_transform(kw_only_default=True)
 class _Fields:
     def __init__(self, **fields: Any) -> None:

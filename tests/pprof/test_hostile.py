@@ -113,6 +113,13 @@ def test_without_a_cutoff_not_even_the_smallest_int64_is_left_out() -> None:
     assert [line.rpartition(" ")[2] for line in text.splitlines()[-2:]] == ["g", "f"]
 
 
+@pytest.mark.parametrize("name", ["gobench.cpu", "cppbench.cpu", "java.cpu"])
+def test_the_binary_format_of_old_is_named_with_what_to_do(name: str) -> None:
+    told = refusal((DATA / "upstream" / name).read_bytes())
+    assert "binary format" in in_english(told.message)
+    assert "go tool pprof" in in_english(told.hint)
+
+
 def test_ids_may_be_anywhere_below_2_to_the_64() -> None:
     largest = (1 << 64) - 1
     found = rows(Writer().function(largest, "f").location(largest, largest).sample([largest], 5).bytes())
@@ -150,6 +157,12 @@ def test_a_name_as_long_as_any_is_printed_whole_and_a_longer_one_cut() -> None:
         row = rows(Writer().function(1, name).location(1, 1).sample([1], 1).bytes())[0]
         assert row.endswith(end)
         assert len(row.split()[-1]) == LONGEST_TEXT
+
+
+def test_a_long_expression_of_frames_to_drop_is_not_cut() -> None:
+    writer = Writer().function(1, "main.f").function(2, "drop.me").location(1, 1).location(2, 2).sample([2, 1], 1)
+    writer.raw(number(7, writer.text("|".join(["nobody"] * 1000 + ["drop.me"]))))
+    assert [row.split()[-1] for row in rows(writer.bytes())] == ["main.f"]
 
 
 def test_a_name_that_is_no_utf_8_keeps_its_bytes() -> None:
