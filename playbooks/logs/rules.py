@@ -17,7 +17,7 @@ from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity,
 from bot.texts import Prose, Text, listed
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
-from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, LogOf
+from playbooks.gather.scheduler_logs import LogOf
 from playbooks.gather.subject import AbsentPod, FoundPod
 from playbooks.rule import Stage, rule
 from playbooks.rules.admission.before_scheduling import not_found
@@ -108,7 +108,7 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
         """How sure a finding is: `suspected` if an extender's log that was not read whole may hold a newer run."""
         extenders = [log.read for log in self.logs if log.container == EXTENDER_CONTAINER]
         unread = self.seen.gaps or any(isinstance(log, Gap) or log.ends_early for log in extenders)
-        return "suspected" if unread or len(self.install.pods) > MAX_SCHEDULERS else "confirmed"
+        return "suspected" if unread else "confirmed"
 
     @property
     def steps(self) -> tuple[NextAction, ...]:
