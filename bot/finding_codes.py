@@ -5,8 +5,7 @@ fields of `CodeInfo`), then in both languages its `meaning`, its `fix` unless it
 findings. `python -m tests.update_docs` then writes its name into `Code`, and the documentation's table.
 """
 
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Mapping
 from typing import Literal, cast, get_args
 
 import msgspec
@@ -110,38 +109,20 @@ Code = Literal[
 """The names of all finding codes, which `python -m tests.update_docs` takes from `bot/texts/findings.toml`."""
 
 
-class _CodeTable(Mapping[Code, CodeInfo]):
-    def __getitem__(self, code: str) -> CodeInfo:
-        return _info(code)
-
-    def __iter__(self) -> Iterator[Code]:
-        return iter(get_args(Code))
-
-    def __len__(self) -> int:
-        return len(get_args(Code))
-
-
-CODES = _CodeTable()
-"""The entry of each code, which is read from `findings.toml` when it is first asked for."""
-
-
-@cache
-def _info(code: str) -> CodeInfo:
-    if code not in get_args(Code):
-        raise KeyError(code)
-    return msgspec.convert(facts(code), CodeInfo)
+CODES: Mapping[str, CodeInfo] = {code: msgspec.convert(facts(code), CodeInfo) for code in get_args(Code)}
+"""The entry of each code, from `findings.toml`."""
 
 
 def as_code(text: str) -> Code:
     """The text as a finding code. An unknown one is a bug and raises KeyError."""
-    if text not in get_args(Code):
+    if text not in CODES:
         raise KeyError(text)
     return cast("Code", text)
 
 
 def about(text: str) -> CodeInfo | None:
     """The entry of a code; None for a code of another version of the bot, as a stored cause may have."""
-    return _info(text) if text in get_args(Code) else None
+    return CODES.get(text)
 
 
 def words_of(code: str, what: Literal["meaning", "fix"]) -> Text:

@@ -26,7 +26,7 @@ from bot.periodic_jobs import Clock, in_background
 from bot.readiness import Front, SlackIdentity, Start, slack_reached, store_opened
 from bot.settings import load_settings
 from bot.settings.schema import Settings, SlackSettings
-from bot.slack.app import Grouped, build_app
+from bot.slack.app import App, build_app
 from bot.slack.calls import open_client
 from bot.slack.connection import PING_INTERVAL_S, WATCH_S, Sockets
 from bot.slack.gateway import Gateway
@@ -274,7 +274,7 @@ async def _answering(
         bot_token = slack.bot_token.get_secret_value()
         app = build_app(slack.api_url, bot_token, who.identity, deps.work.kept, lets_in=gate.lets_in, app_id=who.app_id)
         profiles = ProfileService(inbox, settings.profiles)
-        listen(inbox, change, oncall, profiles, examining).register(app)
+        listen(app, inbox, change, oncall, profiles, examining)
         (sending,) = await stack.enter_async_context(in_background(deps.outbox.run()))
         sockets: Sockets | None = None
         if slack.mode == "socket":
@@ -341,21 +341,24 @@ def _port(
     )
 
 
-def listen(
-    inbox: Inbox, change: ChangeService, oncall: Oncall, profiles: ProfileService, examining: slack_command.Examine
-) -> Grouped:
-    """The listeners of every feature. The order counts: bolt and the table of verbs take the first that matches."""
-    features = Grouped()
+def listen(  # noqa: PLR0917  # each feature
+    app: App,
+    inbox: Inbox,
+    change: ChangeService,
+    oncall: Oncall,
+    profiles: ProfileService,
+    examining: slack_command.Examine,
+) -> None:
+    """Registers the listeners of every feature. The order counts: bolt and the table of verbs take the first match."""
     verbs = (
-        profiling.register(features, inbox, profiles),
+        profiling.register(app, inbox, profiles),
         slack_command.answering(inbox, change.guard, examining),
-        listeners.register(features, inbox, change),
-        triage.register(features, inbox, oncall.triage, oncall.digests),
+        listeners.register(app, inbox, change),
+        triage.register(app, inbox, oncall.triage, oncall.digests),
     )
-    question_listeners.register(features, inbox, verbs)
-    home.register(features, inbox, change.access, oncall.triage)
-    question_listeners.register_unhandled(features)
-    return features
+    question_listeners.register(app, inbox, verbs)
+    home.register(app, inbox, change.access, oncall.triage)
+    question_listeners.register_unhandled(app)
 
 
 async def _flush(outbox: Outbox) -> None:

@@ -4,8 +4,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from bot.report import NameList, Uuid
-from bot.texts import Text
+from bot.report import NameList
+from bot.texts import Text, Texts, literal
 
 FREE = "free"
 UNKNOWN = "unknown"
@@ -13,16 +13,21 @@ UNREGISTERED = "unregistered"
 """States of a GPU, for `GpuRow.state`: `free` takes pods, `unknown` may take some, any other takes none."""
 
 
-class GpuRow(msgspec.Struct, frozen=True):
+def state_in_words(state: str) -> Text:
+    """The state of a GPU as people read it: `no slots`."""
+    return literal(state.replace("-", " "), Texts("zh").name(state, "states"))
+
+
+class GpuRow(msgspec.Struct, frozen=True, gc=False):
     """One GPU in a table, the most telling fields first: a message shows few. Memory in MiB; None is not known. `card`
-    is the GPU's UUID, or the number of GPUs in a row that stands for several, as in an overview. `memory_free` is empty
-    for a GPU that HAMi dropped, and where HAMi hands out no part of a GPU's memory (`divided` is false): such a GPU is
-    given or not. `noun` is the users' word for it. `slots` is `USED/TOTAL`. `memory_counted` is what HAMi's scheduler
-    counts as used where that was read and differs from `memory_used`.
+    is the GPU's UUID, as a `Uuid` in an overview, where it may be the number of GPUs that one row stands for.
+    `memory_free` is empty for a GPU that HAMi dropped, and where HAMi hands out no part of a GPU's memory (`divided` is
+    false): such a GPU is given or not. `noun` is the users' word for it. `slots` is `USED/TOTAL`. `memory_counted` is
+    what HAMi's scheduler counts as used where that was read and differs from `memory_used`.
     """
 
     node: str
-    card: Uuid | Text
+    card: str | Text
     type: str
     state: str
     memory_used: int | None

@@ -44,12 +44,7 @@ def register(app: App, inbox: Inbox, access: AccessSettings, triage: TriageServi
             _BLOCK,
             hint=Text("desk.ask-hint"),
         )
-        view = blocks.modal(
-            Text("desk.ask-title"),
-            [asked],
-            submit=Text("desk.ask-submit"),
-            callback_id=FORM,
-        )
+        view = blocks.modal(Text("desk.ask-title"), [asked], submit=Text("desk.ask-submit"), callback_id=FORM)
         await inbox.deps.gateway.open_view(taken.key, blocks.in_words(view, inbox.deps.say))
 
     to_open = inbox.kinds.add(ActionKind("ask-open", Nothing, open_form, is_live=True))

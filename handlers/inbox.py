@@ -58,9 +58,7 @@ DONE, FAILED = "white_check_mark", "x"
 SHOWN_WORDS = 80
 """The most characters of a question that are shown with a message about it."""
 AT_ONCE = 6
-"""How many questions read one cluster, and hold what they read, at a time. One person has at most one turn less, so
-that others are answered while theirs hang.
-"""
+"""How many questions read one cluster at a time. One person has one turn less: others are answered if theirs hang."""
 
 log = logging.getLogger(__name__)
 
@@ -81,9 +79,7 @@ class Inbox:
         self._turns: defaultdict[str, Turns] = defaultdict(lambda: Turns(AT_ONCE, of_one=AT_ONCE - 1))
 
     def ask(self, key: str, question: Question) -> None:
-        """Answers the question once, however often Slack delivers it; `key` is Slack's id of the delivery. Without a
-        store, another replica that also gets the delivery answers it as well.
-        """
+        """Answers the question once, however often Slack delivers it (by `key`); without a store, once per replica."""
         question = _signed(question)
         job = partial(self._answer, key, question)
         tell = partial(self.tell_unanswered, key, question.for_who_asked())
@@ -217,16 +213,14 @@ class Inbox:
         if isinstance(asked, ManifestWanted):
             if not question.manifest:
                 raise UsageError(
-                    Text("error-not-done.fit-needs"),
+                    Text("error-fit.needs-number-or-manifest"),
                     hint=Text("error-not-done.hami-fit-opens-form"),
                     example=example(words),
                 )
             fit = find("fit")
             manifest = [Manifest("the pasted manifest", question.manifest)]
             asked = ParsedQuestion(fit, fit.request(file=manifest, namespace=asked.namespace), asked.options)
-        if isinstance(asked, ChangeAsked):  # a form or a message of ours asked for it, which shows nothing to confirm
-            raise UsageError(Text("error-not-done.ask-change-with-command"), example=example(words))
-        if isinstance(asked, CommandAsked):
+        if isinstance(asked, ChangeAsked | CommandAsked):  # by a form or message of ours, which confirms nothing
             raise UsageError(Text("error-not-done.ask-with-command"), example=example(words))
         if isinstance(asked, ProfileAsked):  # taken over from a process that ended: nobody waits through it twice
             raise GaveUp(self.deps.say("profile.interrupted"), example=example(words))
@@ -332,7 +326,8 @@ class Inbox:
             answer = await shown
         except AccessDenied as error:
             denied = error.denied
-            answer = render_denied(denied.why, denied.who, denied.where).in_words(self.deps.say)
+            said = render_denied(denied.why, denied.who, denied.where)
+            answer = said.in_words(self.deps.texts(language_of(question.words)))
         if answer is not None:
             message = progress(answer) if isinstance(answer, str) else answer
             await self.reply(key, question).answer(message, mark=DONE)

@@ -87,7 +87,7 @@ async def check_people(ids: str) -> list[Link]:
 async def check_digest(when: str) -> list[Link]:
     """Links that tell whether the text is a schedule for a digest."""
     schedule = read_words(when.split())
-    if isinstance(schedule, str):
+    if isinstance(schedule, Text):
         return [Link("digest", "failed", schedule, Text("init.digest-fix"))]
     return [Link("digest", "ok", str(schedule))]
 

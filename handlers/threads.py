@@ -205,11 +205,8 @@ class Edits:
         self._facts = store.facts
 
     async def news(self, key: str, question: Question) -> EditNews:
-        """Whether the message asks for the first time (`first`), the same again (`same`), or something else
-        (`changed`).
-
-        It is `first` also if the stored words have this key, as after a crash; `same` also for older words that come
-        late.
+        """Whether the message asks for the first time, also if the stored words have this key, as after a crash; the
+        same again, also for older words that come late; or something else (`changed`).
         """
         try:
             known = await self._known(question)

@@ -97,20 +97,12 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Calls to API servers",
-            (
-                (
-                    f"sum by (cluster, status) (rate({_REQUESTS}[$__rate_interval]))",
-                    "{{cluster}} {{status}}",
-                ),
-            ),
+            ((f"sum by (cluster, status) (rate({_REQUESTS}[$__rate_interval]))", "{{cluster}} {{status}}"),),
             "reqps",
         ),
         Panel(
             "Queues",
-            (
-                ("max(hami_bot_unsent_messages)", "unsent messages"),
-                ("sum(hami_bot_open_questions)", "open questions"),
-            ),
+            (("max(hami_bot_unsent_messages)", "unsent messages"), ("sum(hami_bot_open_questions)", "open questions")),
         ),
         Panel(
             "Oldest in the queues",

@@ -84,10 +84,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _mix(items: list[pytest.Item]) -> None:
     """Sorts the files so that those that mostly wait for a process run beside others, and none of them at the end."""
-    waiting = {item.location[0] for item in items if item.get_closest_marker("process")}
+    waiting = {item.nodeid.partition("::")[0] for item in items if item.get_closest_marker("process")}
 
     def place(item: pytest.Item) -> int:
-        file = item.location[0]
+        file = item.nodeid.partition("::")[0]
         return zlib.crc32(file.encode()) // (2 if file in waiting else 1)
 
     items.sort(key=place)

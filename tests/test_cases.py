@@ -128,7 +128,7 @@ def test_a_claim_says_of_which_gpus_it_is_true(pod: str, told: str) -> None:
     ("pod", "begins"),
     [
         ("s06-wrong-gputype", ["Either: Remove", "Or: Set"]),
-        ("s23-card-cordoned", ["Find out", "Either: Remove", "Or: Remove"]),
+        ("s23-card-cordoned", ["Find out", "Either: Uncordon", "Or: Remove"]),
         ("s14-wrong-scheduler", ["Set spec.schedulerName:"]),
     ],
 )

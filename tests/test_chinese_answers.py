@@ -29,7 +29,7 @@ from tests.playbooks.world import card, cluster, gpu_node, record, running
 _SAME_IN_BOTH = {"GPU", "MiB", "HAMi %", "guide", "n", "numa", "only"}
 _WIDE = "、。《》「」（），：；！？"
 _NEEDLESS_BLANK = re.compile(f"[一-鿿{_WIDE}] [一-鿿{_WIDE}]|[{_WIDE}] | [{_WIDE}]")
-_HALF_WIDTH = re.compile(r"[一-鿿][;,:!?]|[;,:] ?[一-鿿]|; ")
+_HALF_WIDTH = re.compile(r"[一-鿿][;,:!?]|[;,:] ?[一-鿿]|; |node-\d+, ")
 
 
 def chinese(question: Question) -> Report:

@@ -1,15 +1,16 @@
 """What a change brings with it beside its purpose: pure, from what was read; what could not be read is told."""
 
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from bot.changes.flags import Object, part_of
 from bot.changes.kinds import AddImpact, DeploymentContext, FlagSetting
 from bot.changes.plan import Plan, owner_of
+from bot.hami.webhook import unmet_key
 from bot.kube.models import Pod
 from bot.kube.models.workloads import PodTemplate
-from bot.kube.selectors import NodeFilter, label_matcher
+from bot.kube.selectors import NodeFilter
 from bot.report import SEVERITIES, Impact, Severity, impact
 from bot.texts import Text
 
@@ -50,13 +51,18 @@ def blast_radius(deployment: Object, plan: Plan, around: DeploymentContext) -> t
 
 def needs_nodes(deployment: Object) -> bool:
     """Whether no two pods of the Deployment may share a node, so that a rollout needs a free node."""
-    template = part_of(part_of(deployment, "spec"), "template")
-    anti = part_of(part_of(part_of(template, "spec"), "affinity"), "podAntiAffinity")
-    labels = cast(dict[str, str], part_of(part_of(template, "metadata"), "labels"))
+    template = _template_of(deployment)
+    anti = template.spec.affinity.pod_anti_affinity if template.spec.affinity else None
     return any(
-        term.get("topologyKey") == HOSTNAME and _matches(part_of(term, "labelSelector"), labels)
-        for term in cast(list[Object], anti.get("requiredDuringSchedulingIgnoredDuringExecution") or [])
+        term.topology_key == HOSTNAME
+        and term.label_selector is not None
+        and not unmet_key(term.label_selector, template.metadata.labels or {})
+        for term in (anti and anti.required_during_scheduling_ignored_during_execution) or ()
     )
+
+
+def _template_of(deployment: Object) -> PodTemplate:
+    return msgspec.convert(part_of(part_of(deployment, "spec"), "template"), PodTemplate, strict=False)
 
 
 # ----------------------------------------------------------------------------------------------------- the rollout
@@ -88,7 +94,7 @@ def _restart(deployment: Object, around: DeploymentContext, tell: AddImpact) -> 
             tell(Text("blast.rollout-may-wait"), "warning")
         else:
             taken = {pod.spec.node_name for pod in around.pods}
-            template = msgspec.convert(part_of(spec, "template"), PodTemplate, strict=False)
+            template = _template_of(deployment)
             obstacle = NodeFilter(Pod(metadata=template.metadata, spec=template.spec)).obstacle
             if all(node.name in taken or obstacle(node) is not None for node in around.nodes):
                 tell(Text("blast.rollout-deadlock", nodes=len(around.nodes)), "critical")
@@ -101,16 +107,3 @@ def _resolved(value: Any, replicas: int, *, up: bool = False) -> int:
         return int(text) if text.isdecimal() else 0
     share = int(text[:-1]) * replicas if text[:-1].isdecimal() else 0
     return -(-share // 100) if up else share // 100
-
-
-def _matches(selector: Object, labels: dict[str, str]) -> bool:
-    """Whether the selector, as objects write it, matches the labels; one that is not there matches nothing."""
-    parts = [f"{key}={value}" for key, value in part_of(selector, "matchLabels").items()]
-    for match_expression in cast(list[Object], selector.get("matchExpressions") or []):
-        key, values = str(match_expression.get("key", "")), ",".join(map(str, match_expression.get("values") or ()))
-        forms = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key}
-        parts.append(forms.get(str(match_expression.get("operator")), f"!{key}"))
-    try:
-        return bool(selector) and label_matcher(",".join(parts))(labels)
-    except ValueError:
-        return True

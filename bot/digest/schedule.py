@@ -14,6 +14,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
+from bot.texts import Text
+
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _ALL_DAYS = "*"
 _TIME = re.compile(r"([01]?\d|2[0-3])(?::([0-5]\d))?\s?(am|pm)?", re.ASCII | re.IGNORECASE)
@@ -55,8 +57,8 @@ class Due(NamedTuple):
     skipped: tuple[Occurrence, ...] = ()
 
 
-def read_schedule(days: str, at: str, zone: str) -> Schedule | str:
-    """A schedule of `daily`, `weekdays` or `mon,thu`, a time such as `09:00` and a zone; or what is wrong, as text."""
+def read_schedule(days: str, at: str, zone: str) -> Schedule | Text:
+    """A schedule of `daily`, `weekdays` or `mon,thu`, a time such as `09:00` and a zone; or what is wrong."""
     match days.casefold():
         case "daily":
             which = _ALL_DAYS
@@ -65,11 +67,11 @@ def read_schedule(days: str, at: str, zone: str) -> Schedule | str:
         case named:
             words = {day[:3] for day in named.split(",")}
             if not words <= set(DAYS):
-                return f"{days!r} is not daily, weekdays, or days such as mon,thu"
+                return Text("error-oncall.digest-no-days", days=repr(days))
             which = ",".join(sorted(words, key=DAYS.index))
     clock = read_time(at)
     if clock is None:
-        return f"{at!r} is not a time of day, such as 09:00"
+        return Text("error-oncall.digest-no-time", at=repr(at))
     return read_cron(f"{clock.minute} {clock.hour} * * {which}", zone)
 
 
@@ -84,22 +86,22 @@ def read_time(text: str) -> time | None:
     return time(hour % 12 + 12 * (half == "pm") if half else hour, int(found[2] or 0))
 
 
-def read_words(words: Sequence[str]) -> Schedule | str:
+def read_words(words: Sequence[str]) -> Schedule | Text:
     """A schedule from days, time and zone, or five words of cron and a zone; a text says what is wrong with them."""
     if len(words) == 3:
         return read_schedule(*words)
     if len(words) == 6:
         return read_cron(" ".join(words[:5]), words[5])
-    return "a digest needs its days, its time and its time zone"
+    return Text("error-oncall.digest-needs-days-time")
 
 
-def read_cron(cron: str, zone: str) -> Schedule | str:
+def read_cron(cron: str, zone: str) -> Schedule | Text:
     """A schedule from the five fields of a crontab (`0 9 * * 1-5`) and a zone; a text says what is wrong with them."""
     cron = " ".join(cron.casefold().split())
     if why := _unusable(cron):
         return why
     if not is_zone(zone):
-        return f"{zone!r} is not a time zone, such as Asia/Shanghai or Europe/Berlin"
+        return Text("error-oncall.digest-no-zone", zone=repr(zone))
     return Schedule(cron, zone)
 
 
@@ -154,17 +156,15 @@ def _times(cron: str, since: datetime, *, backwards: bool = False) -> CronSim:
     return CronSim(cron.replace("last", "l").replace("-sun", "-7"), since, reverse=backwards)
 
 
-def _unusable(cron: str) -> str:
-    """Why the expression is none, or none for a digest; empty for one that is. It is in lower case."""
-    if len(cron) > _LONGEST:
-        return f"a cron expression of more than {_LONGEST} characters is not kept"
-    if len(cron.split()) != 5:
-        return f"{cron!r} is no cron expression: it needs minute, hour, day of the month, month and day of the week"
+def _unusable(cron: str) -> Text | None:
+    """Why the expression is none, or none for a digest; None for one that is. It is in lower case."""
+    if len(cron) > _LONGEST or len(cron.split()) != 5:
+        return Text("error-oncall.cron-fields", cron=repr(cron))
     try:
         first_two = list(islice(_times(cron, _SOME_DAY), 2))
     except CronSimError as error:
-        return f"{cron!r} is no cron expression: {str(error).lower()}"
+        return Text("error-oncall.no-cron", cron=repr(cron), why=str(error).lower())
     if not first_two:
-        return f"{cron!r} never comes"
+        return Text("error-oncall.cron-never", cron=repr(cron))
     often = first_two[-1] - first_two[0] < timedelta(hours=1) and len(first_two) > 1
-    return f"{cron!r} comes more than once an hour: give one minute, such as 0" if often else ""
+    return Text("error-oncall.cron-too-often", cron=repr(cron)) if often else None

@@ -55,8 +55,6 @@ NEWEST_READ = Version(2, 10, 0)
 class Rules(msgspec.Struct, frozen=True):
     """What the filter of one HAMi version does; a field's docstring says what is so when the field is set."""
 
-    explains: bool
-    """The filter gives reason codes with counts (2.6); before, free text in the log."""
     only_own_type: bool
     """GPUs of other vendors are left out of the scan and of the denominator (2.7)."""
     health: bool
@@ -79,7 +77,6 @@ class Rules(msgspec.Struct, frozen=True):
 def rules_of(version: Version) -> Rules:
     """The filter's rules in this version; a version newer than `NEWEST_READ` is taken to be like that one."""
     return Rules(
-        explains=version >= (2, 6),
         only_own_type=version >= (2, 7),
         health=version >= (2, 7),
         quota="none" if version < (2, 7) else "container" if version < (2, 8) else "pod",

@@ -162,7 +162,7 @@ class _Tables:
         mappings = self._mappings()
         functions = self._functions()
         types = [self._value_type(sample_type) for sample_type in message.sample_type]
-        if not types and message.sample:
+        if not types:
             raise _MalformedError("missing sample type information")
         comments = [self._text(index) for index in message.comment]
         if sum(map(len, comments)) > _MOST_COMMENTS:

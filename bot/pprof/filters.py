@@ -157,7 +157,7 @@ def tag_filter(value: str, what: str, profile: Profile) -> TagTest:
     key, equals, rest = value.partition("=")
     wanted = key if equals else ""
     text = rest if equals else value
-    if (within := _range(text, what)) is not None:
+    if (within := _range(text)) is not None:
         # The unit of every numeric label: the first that any sample gives, else what the key suggests.
         units: dict[str, str] = {}
         for label in (label for sample in profile.samples for label in filter(_is_number, sample.labels)):
@@ -182,13 +182,13 @@ def _is_number(label: Label) -> bool:
     return not label.text and (label.number != 0 or label.unit != "")
 
 
-def _range(text: str, what: str) -> _Range | None:
+def _range(text: str) -> _Range | None:
     """The numbers meant by `1mb`, `1mb:`, `:1mb` or `1mb:2mb`; None when the text is no range."""
     found = list(_NUMBER.finditer(text))[:2]
     if not found:
         return None
     first = found[0].group()
-    low, unit = scale(_number(found[0], what), found[0][2] or "", found[0][2] or "")
+    low, unit = scale(_number(found[0]), found[0][2] or "", found[0][2] or "")
     high = low
     if len(found) == 1:
         bounds = {first: (low, low), f"{first}:": (low, float("inf")), f":{first}": (float("-inf"), low)}
@@ -198,7 +198,7 @@ def _range(text: str, what: str) -> _Range | None:
     else:
         if text != f"{first}:{found[1].group()}":
             return None
-        high, other = scale(_number(found[1], what), found[1][2] or "", unit)
+        high, other = scale(_number(found[1]), found[1][2] or "", unit)
         if unit != other:
             return None
 
@@ -209,13 +209,9 @@ def _range(text: str, what: str) -> _Range | None:
     return within
 
 
-def _number(match: re.Match[str], what: str) -> int:
-    number = int(match[1]) if len(match[1]) < 30 else _LARGEST + 1
-    if abs(number) > _LARGEST:
-        raise UsageError(
-            Text("error-pprof.too-large-a-number", what=what, number=match[1][:30]), example="bytes=1mb:2mb"
-        )
-    return number
+def _number(match: re.Match[str]) -> int:
+    """The number, or the largest int64 for one that is larger."""
+    return max(-_LARGEST, min(int(match[1][:20]), _LARGEST))
 
 
 _BARE = re.compile(r"\.?((?:[^(]+|\(anonymous namespace\)|(?<=operator)\(\))*)")

@@ -15,7 +15,7 @@ from bot.pprof.hints import FEW, PROFILER, GoroutineGroup, Hint, Hints, crowded,
 from bot.pprof.profile import Profile, sample_index, shown_type
 from bot.pprof.top import Options, TopRow, listing, prepared
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, Sheet, Table, new_finding, step
-from bot.texts import Prose, Text
+from bot.texts import Prose, Text, sentences
 
 PROGRAM = "hami-bot"
 _LONGEST_NAME = 60
@@ -23,9 +23,6 @@ _LONGEST = 600
 """The most characters of a quoted line: a function's name may have a megabyte."""
 _SECOND_NS = 1_000_000_000
 _EVERY = Trim(cum=True, nodefraction=0.0)
-
-
-_TOP_NAMES = {"flat_share": "flat%", "sum_share": "sum%", "cum_share": "cum%"}
 
 
 class SourcedProfile(NamedTuple):
@@ -45,7 +42,7 @@ class SourcedProfile(NamedTuple):
 def top_table(title: Prose, rows: Iterable[TopRow]) -> Table:
     valid = (TopRow(*map(printable, row)) for row in rows)
     words, heading = (title, None) if isinstance(title, str) else ("", title)
-    return Sheet(words, TopRow, names=_TOP_NAMES, heading=heading).table(valid)
+    return Sheet(words, TopRow, names="flat_share=flat% sum_share=sum% cum_share=cum%", heading=heading).table(valid)
 
 
 def question(*words: str) -> str:
@@ -209,7 +206,7 @@ def _of_hint(taken: SourcedProfile, kind: str, hint: Hint, confidence: Confidenc
         claim = Text(_HINTS[hint.code], share=share(hint.share), of=of)
         if names:
             callers = Text("profile-hint.callers", names=", ".join(map(short_name, names)))
-            claim = Text("profile-hint.with-callers", claim=claim, callers=callers)
+            claim = sentences(claim, callers)
     pattern, is_holder = re.compile(hint.pattern), hint.code == "holder"
     profiled = not is_holder and any(PROFILER.match(function.name) for function in taken.profile.functions)
     ignore = "|".join(filter(None, (hint.unless, PROFILER.pattern if profiled else "")))

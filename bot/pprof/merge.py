@@ -14,12 +14,9 @@ from bot.pprof.profile import (
     Profile,
     ProfileSample,
     SampleList,
-    ValueType,
     int64,
-    keep_common_types,
     truncated,
 )
-from bot.pprof.units import same_family, scale
 from bot.texts import Text
 
 _PAGE = 0x1000
@@ -29,8 +26,8 @@ def subtract(source: Profile, base: Profile, *, diff: bool, normalize: bool) -> 
     """The profile `source` less `base`. With `diff` (-diff_base) the base's samples get BASE_LABEL and make the total.
     Raises UsageError where the two profiles do not measure the same.
     """
+    _check_alike(source, base)
     if normalize:
-        _check_alike(source, base)
         before, after = (
             [int64(sum(column)) for column in zip(*(sample.values for sample in profile.samples), strict=True)]
             or [0] * len(profile.sample_types)
@@ -41,10 +38,6 @@ def subtract(source: Profile, base: Profile, *, diff: bool, normalize: bool) -> 
     if diff:
         label = Label(*BASE_LABEL, 0, "")
         base.samples = SampleList([sample._replace(labels=(*sample.labels, label)) for sample in base.samples])
-    both = (source, base)
-    keep_common_types(both)
-    _to_finest_units(both)
-    _check_alike(source, base)
     return _Merger(source, base).merged(diff=diff)
 
 
@@ -77,36 +70,6 @@ def _rounded(number: float) -> int:
     whole = truncated(number)
     halfway = 0.5 <= abs(number - whole) < 1  # more than that where no int64 holds the number
     return whole + (number > 0) - (number < 0) if halfway else whole
-
-
-def _to_finest_units(profiles: Sequence[Profile]) -> None:
-    source, base = profiles
-    if source.period_type.type or base.period_type.type:
-        finest = _finer(source.period_type, base.period_type)
-        for profile in profiles:
-            profile.period = truncated(scale(profile.period, profile.period_type.unit, finest.unit)[0])
-            profile.period_type = profile.period_type._replace(unit=finest.unit)
-    types = [_finer(*pair) for pair in zip(source.sample_types, base.sample_types, strict=True)]
-    for profile in profiles:
-        pairs = list(zip(profile.sample_types, types, strict=True))
-        _scale(profile, [scale(1, ours.unit, finest.unit)[0] for ours, finest in pairs])
-        profile.sample_types = [ours._replace(unit=finest.unit) for ours, finest in pairs]
-
-
-def _finer(value_type: ValueType, other: ValueType) -> ValueType:
-    alike = value_type.type.removesuffix("s") == other.type.removesuffix("s")
-    if not (alike and same_family(value_type.unit, other.unit)):
-        raise UsageError(
-            Text(
-                "error-pprof.incompatible-types",
-                type=value_type.type,
-                unit=value_type.unit,
-                other_type=other.type,
-                other_unit=other.unit,
-            ),
-            hint=Text("error-pprof.compare-one-kind"),
-        )
-    return other if scale(1, other.unit, value_type.unit)[0] < 1 else value_type
 
 
 class _Merger:

@@ -234,28 +234,3 @@ def shown_type(profile: Profile) -> str:
 
 def _one_of(types: list[str]) -> dict[str, str]:
     return {"hint": f"This profile has: {', '.join(types)}.", "example": f"--sample_index={types[0]}"}
-
-
-def keep_common_types(profiles: Sequence[Profile]) -> None:
-    """Leaves only sample types that each profile has once, in the first's order. Raises UsageError for none."""
-    every = [value_type.type for profile in profiles for value_type in profile.sample_types]
-    common = [
-        value_type.type for value_type in profiles[0].sample_types if every.count(value_type.type) == len(profiles)
-    ]
-    if not common:
-        types = ([value_type.type for value_type in profile.sample_types] or ["nothing"] for profile in profiles)
-        kinds = "; ".join(map(" ".join, types))
-        raise UsageError(
-            Text("error-pprof.profiles-have-empty-common-sample"), hint=Text("error-pprof.they-measure", kinds=kinds)
-        )
-    for profile in profiles:
-        types = [value_type.type for value_type in profile.sample_types]
-        if types == common:
-            continue
-        chosen = [types.index(sample_type) for sample_type in common]
-        profile.sample_types = [profile.sample_types[index] for index in chosen]
-        if profile.default_sample_type not in common:
-            profile.default_sample_type = common[0]
-        profile.samples = SampleList(
-            [sample._replace(values=[sample.values[index] for index in chosen]) for sample in profile.samples]
-        )

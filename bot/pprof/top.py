@@ -10,7 +10,7 @@ from bot.pprof.filters import prune
 from bot.pprof.graph import Graph, Trim, trimmed
 from bot.pprof.merge import subtract
 from bot.pprof.nodes import base_name, simplify
-from bot.pprof.profile import Profile, ValueType, int64, is_base, keep_common_types, sample_index, truncated
+from bot.pprof.profile import Profile, ValueType, int64, is_base, sample_index, truncated
 from bot.pprof.units import AUTO, common_unit, fraction_of, label, percentage, scale
 
 _SECOND_NS = 1_000_000_000
@@ -89,9 +89,6 @@ def listing(profile: Profile, options: Options = _DEFAULT) -> Listing:
 
 def prepared(source: Profile, base: Profile | None = None, *, diff: bool = False, normalize: bool = False) -> Profile:
     """The profile, less its base, with names for people and without the frames that it asks to drop."""
-    for profile in (source, base):
-        if profile is not None:
-            keep_common_types([profile])
     if base is not None:
         source = subtract(source, base, diff=diff, normalize=normalize)
     simplify(source.functions)

@@ -53,11 +53,6 @@ def scale(value: int, unit: str, wanted: str) -> tuple[float, str]:
     return amount / target.factor, target.name
 
 
-def same_family(unit: str, other: str) -> bool:
-    known, known_other = _known(unit), _known(other)
-    return unit == other or (known is not None and known_other is not None and known.kind == known_other.kind)
-
-
 def _known(unit: str) -> _Unit | None:
     alias = unit.lower()
     if len(alias) > 2 or not alias.isascii():

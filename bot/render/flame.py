@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
+from bot.pprof.hints import is_own
 from bot.render.picture_text import FAINT, FRAME, Canvas, Ink, fitted
 from bot.render.words import visible
 from bot.texts import Text, Texts, together
@@ -115,8 +116,7 @@ def group_of(name: str) -> str:
     for group, prefixes in _PREFIXES:
         if name.startswith(prefixes):
             return group
-    package = package_of(name)
-    return "other std" if package != name and package.split("/")[0] in _STD_TOPS else OWN
+    return OWN if is_own(name) or package_of(name) == name else "other std"
 
 
 def colour_of(box: Box) -> Colour:
@@ -142,17 +142,6 @@ def legend(boxes: Iterable[Box]) -> Iterator[tuple[str, Colour]]:
     """The groups that occur among the frames, with their colours, own code last."""
     found = {group_of(box.name) for box in boxes if box.row}
     yield from ((group, colour) for group, colour in COLOURS.items() if group in found)
-
-
-_STD_TOPS = frozenset(
-    {
-        "archive", "bufio", "bytes", "cmp", "compress", "container", "context", "database", "embed", "errors", "expvar",
-        "flag", "fmt", "go", "hash", "html", "image", "internal", "io", "iter", "log", "maps", "math", "mime", "path",
-        "plugin", "reflect", "regexp", "slices", "sort", "strconv", "strings", "testing", "text", "time", "unicode",
-        "unique", "unsafe", "weak",
-    }
-)  # fmt: skip
-"""The first elements of the standard library's package paths (Go 1.27) that are in no other group."""
 
 
 # ------------------------------------------------------------------------------------------------------------- the page

@@ -26,6 +26,28 @@ def side_by_side(rows: Sequence[Sequence[str]], room: int, fewest: int) -> tuple
     return shown, [room] * len(shown[0])
 
 
+def parted(rows: Sequence[Sequence[str]], room: int) -> list[tuple[list[list[str]], list[int]]]:
+    """All columns of the rows, in parts that fit `room` cells, one below the other, with the columns' widths.
+
+    Each part begins with the columns that tell the rows apart: the first, or two where that is not enough. Long names
+    are shortened in the middle.
+    """
+    for longest in _LONGEST_NAMES[:2]:
+        shown = [[_shortened(cell, longest) for cell in row] for row in rows]
+        if widths := _column_widths(shown, room, longest):
+            return [(shown, widths)]
+    count = len(rows[0])
+    keys = min(2 if len({row[0] for row in rows}) < len(rows) == len({(*row[:2],) for row in rows}) else 1, count - 1)
+    left, parts = range(keys, count), list[tuple[list[list[str]], list[int]]]()
+    while left:
+        part = [
+            [_shortened(cell, _LONGEST_NAMES[1]) for cell in (*row[:keys], *(row[at] for at in left))] for row in rows
+        ]
+        parts.append(side_by_side(part, room, keys + 1))
+        left = left[max(len(parts[-1][1]) - keys, 1) :]
+    return parts
+
+
 def _shortened(cell: str, longest: int) -> str:
     """The cell with an ellipsis in the middle of each word above `longest`; the first of `_LONGEST_NAMES` cuts none."""
     if longest == _LONGEST_NAMES[0] or len(cell) <= longest:

@@ -19,7 +19,6 @@ from bot.render.words import (
     quoted,
     seen_at,
     shell_command,
-    some_names,
     step_label,
     subject_name,
     table_heading,
@@ -27,7 +26,7 @@ from bot.render.words import (
     where,
 )
 from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Table
-from bot.texts import Prose, Text, Texts, named, together
+from bot.texts import Prose, Text, Texts, named, some_names, together
 
 _NAMES_SHOWN = 8
 _SHORT_QUOTE = 80

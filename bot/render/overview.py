@@ -7,13 +7,14 @@ single node each GPU is a line with a long bar.
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from heapq import nlargest
+from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 from bot.finding_codes import Proof, about
-from bot.render.words import age, cells, instant, some_names, visible
+from bot.render.words import age, cells, instant, visible
 from bot.report import Finding, NameList, NextAction, Report, Rows, Table, Uuid, more_than_info
-from bot.rows import FREE, GpuRow
-from bot.texts import Prose, Text, Texts, together
+from bot.rows import FREE, GpuRow, state_in_words
+from bot.texts import Prose, Text, Texts, listed, some_names, together
 
 _STEPS_SHOWN = 3
 _OF_ADVICE: tuple[Proof, ...] = ("usage", "profile", "profiles")
@@ -65,10 +66,18 @@ def brief(report: Report, say: Texts) -> Brief | None:
     tells = any(rows.sheet.tells_findings for _, rows in parts)
     told = report.told_by
     others = [] if tells else [finding for finding in more_than_info(report.findings) if finding is not told]
-    steps: dict[str, NextAction] = {}
-    for action in steps_shown(report):
-        steps.setdefault(action.command or action.label, action)
-    return Brief(tables, others, list(steps.values()))
+    return Brief(tables, others, next_steps(report))
+
+
+def next_steps(report: Report) -> list[NextAction]:
+    """The steps of an answer at a glance: an overview's, each command once, or the cause's. A head shows the first."""
+    shown, cause = steps_shown(report), next(iter(report.findings), None)
+    if not any(getattr(table.rows, "brief", None) for table in report.tables):
+        return [action for action in shown if cause and action in cause.next_actions]
+    steps: dict[Prose, NextAction] = {}
+    for action in shown:
+        steps.setdefault(action.command or action.text, action)
+    return list(steps.values())
 
 
 def steps_shown(report: Report) -> list[NextAction]:
@@ -80,9 +89,10 @@ def steps_shown(report: Report) -> list[NextAction]:
         return list(dict.fromkeys(action for finding in report.findings for action in finding.next_actions))
     each_alike = report.subject.kind == "Nodes" and len(more_than_info(report.findings)) > 1
     shown = list[NextAction]()
-    for number, finding in enumerate(report.findings):
-        most = 1 if number or each_alike else _STEPS_SHOWN
-        new = [action for action in finding.next_actions if action not in shown]
+    for finding in report.findings:
+        most = 1 if shown or each_alike else _STEPS_SHOWN
+        told = {action.label or action.text for action in shown}
+        new = [action for action in finding.next_actions if (action.label or action.text) not in told]
         shown += new[: min(most, _STEPS_SHOWN - len(shown))]
     return shown
 
@@ -93,10 +103,10 @@ def _picked(
     """The headings and the rows of those columns that tell something."""
     fields = list(rows.sheet.brief)
     values = [[getattr(row, field) for field in fields] for row in shown]
-    uuids = [field for field in fields if isinstance(getattr(rows.typed[0], field), Uuid)]
-    short = short_uuids(getattr(row, field) for field in uuids for row in rows.typed)
+    uuids = {field for row in values for field, value in zip(fields, row, strict=True) if isinstance(value, Uuid)}
+    short = shortest_uuid(getattr(row, field) for field in uuids for row in rows.typed)
     columns = [
-        [short[value] if isinstance(value, Uuid) else _cell(value, now) for value in column]
+        [str(value[:short]) if isinstance(value, Uuid) else _cell(value, now) for value in column]
         for column in zip(*values, strict=True)
     ]
     # A column has to tell the rows apart; an age tells something by itself.
@@ -120,7 +130,7 @@ def _cell(value: Any, now: datetime | None) -> Prose:
         case NameList():
             return some_names(value, _NAMES_SHOWN)
         case tuple():
-            return ", ".join(cast("Iterable[str]", value))
+            return listed(cast("Iterable[str]", value))
         case int():
             return f"{value:,}"
         case Text():
@@ -129,12 +139,11 @@ def _cell(value: Any, now: datetime | None) -> Prose:
             return str(value)
 
 
-def short_uuids(values: Iterable[object]) -> dict[object, str]:
-    """For each UUID among the values, the shortest beginning that keeps all of them distinct."""
-    distinct = {value for value in values if isinstance(value, Uuid)}
+def shortest_uuid(uuids: Iterable[str]) -> int | None:
+    """The fewest characters that keep the UUIDs distinct; None for all of them."""
+    distinct = set(uuids)
     sizes = range(_SHORTEST, max(map(len, distinct), default=0))
-    size = next((size for size in sizes if len({uuid[:size] for uuid in distinct}) == len(distinct)), None)
-    return {value: str(value[:size]) for value in distinct}
+    return next((size for size in sizes if len(set(map(itemgetter(slice(size)), distinct))) == len(distinct)), None)
 
 
 # ---------------------------------------------------------------------------------------------------------- bars
@@ -172,8 +181,8 @@ def bars(by_node: GpusByNode, most: int = MOST_LINES, of: int | None = None) -> 
         return None
     if of in (None, 1) and len(by_node) == 1:
         gpus = [row for some in by_node.values() for row in some]
-        short = short_uuids(row.card for row in gpus)
-        rows, total = [(visible(short[row.card]), _bar(row, _LONG), [row]) for row in gpus], len(gpus)
+        short = shortest_uuid(str(row.card) for row in gpus)
+        rows, total = [(visible(str(row.card)[:short]), _bar(row, _LONG), [row]) for row in gpus], len(gpus)
         shown = rows[:most]
     else:
         shown = [(node, "".join(map(_bar, gpus)), gpus) for node, gpus in most_room(by_node, most).items()]
@@ -206,4 +215,14 @@ def _says(gpus: Sequence[GpuRow]) -> Text:
     if room:
         return Text("bars.free", memory=f"{room:,} MiB")
     free = sum(gpu.state == FREE for gpu in gpus if not gpu.divided)
-    return Text("bars.some-free", count=free) if free else Text("picture.none-free")
+    if free or not (left := unusable(gpus)):
+        return Text("bars.free", memory=free) if free else Text("picture.none-free")
+    why = [*map(state_in_words, dict.fromkeys(gpu.state for gpu in left))]
+    memory = sum(gpu.memory_total - (gpu.memory_used or 0) for gpu in left)
+    return Text("bars.unusable", memory=f"{memory:,} MiB", why=why)
+
+
+def unusable(gpus: Sequence[GpuRow]) -> list[GpuRow]:
+    """The GPUs with free memory that no pod can get."""
+    taken = (gpu for gpu in gpus if gpu.is_known and gpu.divided and gpu.state != FREE)
+    return [gpu for gpu in taken if gpu.memory_total > (gpu.memory_used or 0)]

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 from PIL import Image, ImageDraw
 
-from bot.render.overview import GpusByNode, gpus_by_node
+from bot.render.overview import GpusByNode, gpus_by_node, unusable
 from bot.render.picture_text import FAINT, FRAME, INK, PAPER, Canvas, wide
 from bot.render.words import visible
 from bot.report import Report
@@ -92,7 +92,7 @@ def picture(report: Report, say: Texts) -> bytes | None:
     canvas = Canvas((layout.width, _HEAD + per_column * layout.row + _FOOT), say.about(noun))
     name, room = visible(report.subject.name), layout.width - 2 * _MARGIN
     what = Text("picture.of-node" if report.subject.kind == "Node" else "picture.of-type", name=name)
-    cluster = Text("picture.in-cluster", name=visible(report.cluster)) if report.cluster else ""
+    cluster = Text("render.in-cluster", cluster=visible(report.cluster)) if report.cluster else ""
     taken = report.taken_at.replace("T", " ").replace("Z", " UTC")
     title = together(what if name else Text("picture.all"), cluster, taken, by=", ")
     canvas.write((_MARGIN, 20), title, size=_TITLE, room=room)
@@ -134,12 +134,14 @@ def _sum(bars: Sequence[GpuRow]) -> Text:
     if all(bar.state == UNREGISTERED for bar in bars):
         return Text("picture.dropped")
     if not any(bar.is_known for bar in bars):
-        return Text("picture.not-known")
+        return Text("bars.unknown")
     room = sum(bar.room for bar in bars)
     if room:
-        return Text("picture.room", amount=amount(room))
+        return Text("bars.free", memory=amount(room))
     free = sum(bar.state == FREE for bar in bars if not bar.divided)
-    return Text("picture.room", amount=free) if free else Text("picture.none-free")
+    if free:
+        return Text("bars.free", memory=free)
+    return Text("picture.none-usable" if unusable(bars) else "picture.none-free")
 
 
 def amount(mib: int | None) -> str:

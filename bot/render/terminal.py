@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.render.layout import row_lines, side_by_side, wrap
+from bot.render.layout import parted, row_lines, side_by_side, wrap
 from bot.render.overview import Brief, GpusByNode, bars, brief, gpus_by_node, most_room
 from bot.render.words import (
     CONFIDENCES,
@@ -21,6 +21,7 @@ from bot.render.words import (
     cells,
     changed,
     for_people,
+    instant,
     is_numeric,
     moment,
     names_told,
@@ -28,7 +29,6 @@ from bot.render.words import (
     quoted,
     seen_at,
     shell_command,
-    some_names,
     step_label,
     table_heading,
     telling,
@@ -38,7 +38,7 @@ from bot.render.words import (
 )
 from bot.report import SEVERITIES as RANKS
 from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Severity, Table
-from bot.texts import Prose, Text, Texts, named, together
+from bot.texts import Prose, Text, Texts, named, some_names, together
 
 _WIDEST_PROSE = 120
 _NARROWEST = 40
@@ -148,19 +148,12 @@ class _TerminalPage(NamedTuple):
         seen = Text("render.overview", about=about(report), moment=seen_at(report))
         good_news = report.verdict_severity != report.severity
         problems = self._problems(overview.findings, loud=good_news)
+        head = self._verdict(report, next(iter(report.findings), None), whole=False)
+        head += [*(problems if good_news else []), *self._prose(seen, "  ", style=_LABEL)]
+        rest = [] if good_news else problems, self._next(overview.steps), self._not_read(report.gaps)
         for rows in range(_ROWS_SHOWN, _FEWEST_ROWS - 1, -1):
-            shown = (
-                [
-                    *self._verdict(report, next(iter(report.findings), None), whole=False),
-                    *(problems if good_news else []),
-                    *self._prose(seen, "  ", style=_LABEL),
-                ],
-                *(self._part(table.shown, rows, table.left_out, table.together) for table in overview.tables),
-                self._bars(roomy, rows, len(by_node)),
-                [] if good_news else problems,
-                self._next(overview.steps),
-                self._not_read(report.gaps),
-            )
+            parts = (self._part(table.shown, rows, table.left_out, table.together) for table in overview.tables)
+            shown = (head, *parts, self._bars(roomy, rows, len(by_node)), *rest)
             sections = [section for section in shown if section]
             if sum(map(len, sections)) + len(sections) <= most + 1:
                 break
@@ -313,24 +306,31 @@ class _TerminalPage(NamedTuple):
     def _table(self, table: Table, fewest: int | None = None) -> list[_Line]:
         """Aligned columns whose cells wrap; empty columns are left out.
 
-        If they do not fit side by side, the last columns go, down to `fewest` (None: all stay); then names are
-        shortened in the middle, then more columns go. What went is named below.
+        If they do not fit side by side, the last columns go, down to `fewest`; then names are shortened in the middle,
+        then more columns go. What went is named below. None: the other columns stand in a part below.
         """
         lines = self._prose(table_heading(table), "", style=_HEADING)
         if not table.columns or not table.rows:
             return [*lines, _Line("  ", self.say("words.none"))]
         shown = for_people(Table(table.title, table.columns, table.rows[:_ROWS_SHOWN]), self.say)
-        rows = [[visible(cell) for cell in row] for row in (shown.columns, *shown.rows)]
+        rows = [
+            [visible(timed(cell, self.taken_at) if instant(cell) else cell) for cell in row]
+            for row in (shown.columns, *shown.rows)
+        ]
         used = [number for number, column in enumerate(zip(*rows[1:], strict=True)) if any(column)] or [0]
         rows = [[row[number] for number in used] for row in rows]
         left = len(table.rows) - len(rows) + 1
-        (header, *body), widths = side_by_side(rows, self.wide - 2, len(used) if fewest is None else fewest)
-        right = [is_numeric(column) for column in zip(*body, strict=True)]
-        lines += [_Line("  ", text, style=_LABEL) for text in row_lines(header, widths, right)]
-        lines += [_Line("  ", text) for row in body for text in row_lines(row, widths, right)]
-        if missing := rows[0][len(header) :]:
-            rest = "render.json-columns" if fewest is None else "render.all-columns"
-            lines += self._prose(Text(rest, columns=", ".join(missing)), "  ", style=_LABEL)
+        parts = parted(rows, self.wide - 2) if fewest is None else [side_by_side(rows, self.wide - 2, fewest)]
+        for number, ((header, *body), widths) in enumerate(parts):
+            right = [is_numeric(column) for column in zip(*body, strict=True)]
+            lines += [_Line()] if number else []
+            lines += [_Line("  ", text, style=_LABEL) for text in row_lines(header, widths, right)]
+            lines += [_Line("  ", text) for row in body for text in row_lines(row, widths, right)]
+        whole, first = {cell for row in rows for cell in row}, parts[0][0][0]
+        if fewest is not None and (missing := rows[0][len(first) :]):
+            lines += self._prose(Text("render.all-columns", columns=missing), "  ", style=_LABEL)
+        elif any(not whole.issuperset(row) for some, _ in parts for row in some):
+            lines += self._prose(Text("render.names-cut"), "  ", style=_LABEL)
         return [*lines, *self._more(left, Text("render.more-rows", rows=left))]
 
     def _table_within(self, table: Table, room: int) -> list[_Line]:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from msgspec import UNSET
 
 from bot.report import Change, ChangeTarget, Confidence, Evidence, Finding, NextAction, Report, Severity, Subject, Table
-from bot.texts import Kind, Prose, Text, Texts, listed, literal, named, together
+from bot.texts import Kind, Prose, Text, Texts, listed, literal, named, some_names, together
 
 # Control and format characters (escape sequences, bidi overrides, zero widths, tags), lone surrogates, line and
 # paragraph separators, and what this Unicode version does not know and so cannot measure.
@@ -67,6 +67,9 @@ _OWN_WORDS: Mapping[str, tuple[Kind, ...]] = {
     "value": ("states", "sources"),
 }
 """Columns whose cells may be the bot's own words, and of which kinds; any other word stays as it is."""
+_AMOUNTS = re.compile(r"memory|slice|limit|count|pods ask for|MiB")
+"""Matches columns of amounts, which people read with commas."""
+_PEOPLE_SAY = {"card": "GPU", "cards": "GPUs"}
 _JSON_PATH = re.compile(r"jsonpath='?\{\.([^}]+)\}")
 _PATH_STEP = re.compile(r'\w+\[\?\(@\.\w+=="([^"]*)"\)\]|((?:\\.|[^.\[\]*])+)')
 """Matches a step of a JSONPath: what a filter picks, or a name with its escaped dots."""
@@ -125,28 +128,27 @@ def heading(title: str) -> str:
 
 def for_people(table: Table, say: Texts) -> Table:
     """The table with its columns and the bot's words for states in the language of `say`; JSON has them in English."""
+    amounts = [bool(_AMOUNTS.search(column)) for column in table.columns]
+    rows = tuple(tuple(map(_with_commas, row, amounts)) for row in table.rows) if any(amounts) else table.rows
     if say.language == "en":
-        return table
+        return Table(table.title, tuple(_PEOPLE_SAY.get(column, column) for column in table.columns), rows)
     kinds = [_OWN_WORDS.get(column, ()) for column in table.columns]
 
     def told(cell: str, kinds: tuple[Kind, ...]) -> str:
         return next((name for kind in kinds if (name := say.name(cell, kind)) != cell), cell)
 
-    rows = tuple(tuple(map(told, row, kinds)) for row in table.rows) if any(kinds) else table.rows
+    rows = tuple(tuple(map(told, row, kinds)) for row in rows) if any(kinds) else rows
     return Table(table.title, tuple(map(say.name, table.columns)), rows)
+
+
+def _with_commas(cell: str, is_amount: bool) -> str:  # noqa: FBT001  # as map calls it
+    return f"{int(cell):,}" if is_amount and cell.isdecimal() else cell
 
 
 def table_heading(table: Table) -> Prose:
     chinese = Texts("zh")
     told = chinese.name(chinese.name(table.title, "titles"))  # some are called as a column is
     return _HEADINGS.get(table.title) or literal(heading(table.title), heading(told))
-
-
-def some_names(names: Sequence[str], shown: int) -> Prose:
-    """A list of names as text, `a, b, c` or `a, b and 5 more`: at most `shown` parts."""
-    if len(names) <= shown:
-        return ", ".join(names)
-    return Text("words.and-more", names=", ".join(names[: shown - 1]), more=len(names) - shown + 1)
 
 
 def names_told(told: Prose) -> set[str]:
@@ -189,8 +191,8 @@ def _set_by(target: ChangeTarget) -> Text:
 
 
 def is_numeric(column: Sequence[str]) -> bool:
-    """Whether the cells are all numbers, so that the column is right-aligned."""
-    return all(_NUMERIC.fullmatch(cell) for cell in column)
+    """Whether the cells are all numbers, or empty, so that the column is right-aligned."""
+    return all(not cell or _NUMERIC.fullmatch(cell) for cell in column)
 
 
 def where(evidence: Evidence) -> Prose:

@@ -1,6 +1,6 @@
 """The tables of a report: typed rows that remember the objects they were made of, and rows of prose."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import repeat
@@ -93,7 +93,8 @@ class Sheet(Generic[Row]):
     """A kind of table: its typed rows' fields are its columns, `_` in a field's name is a space.
 
     `names` renames columns; `fields` are the fields that are columns, else all but `beside`. `brief` has the fields for
-    an overview with their headings, the most telling first; the first `together` are dropped only if empty.
+    an overview, the most telling first, with a heading where it differs: `node memory_free=free_MiB`, as in `names`.
+    The first `together` are dropped only if empty.
     `tells_findings`: there is a row for each finding. `listed`: a chat shows rows as a list, because a phone cuts their
     words off. `heading` is the title once the report is in words. Cells: `?` for None, RFC 3339 for a time, tuples
     joined by commas.
@@ -104,10 +105,10 @@ class Sheet(Generic[Row]):
         title: str,
         row: type[Row],
         *,
-        names: Mapping[str, str] = {},
+        names: str = "",
         fields: Sequence[str] = (),
         beside: Sequence[str] = (),
-        brief: Mapping[str, str] = {},
+        brief: str = "",
         together: int = 1,
         tells_findings: bool = False,
         listed: bool = False,
@@ -116,8 +117,8 @@ class Sheet(Generic[Row]):
         self.title = title
         self.heading = heading
         self._fields = tuple(fields or (field for field in row.__annotations__ if field not in beside))
-        self.columns = tuple(names.get(field, field.replace("_", " ")) for field in self._fields)
-        self.brief = brief
+        named, self.brief = _headings(names), _headings(brief)
+        self.columns = tuple(named.get(field, field.replace("_", " ")) for field in self._fields)
         self.together = together
         self.tells_findings = tells_findings
         self.listed = listed
@@ -135,6 +136,11 @@ class Sheet(Generic[Row]):
         return tuple(
             [value if type(value) is str else str(value) if type(value) is int else _cell(value) for value in values]
         )
+
+
+def _headings(words: str) -> dict[str, str]:
+    pairs = (word.partition("=") for word in words.split())
+    return {field: (heading or field).replace("_", " ") for field, _, heading in pairs}
 
 
 def _cell(value: Any) -> str:
@@ -194,8 +200,7 @@ def table_in_words(table: Table, say: Texts) -> Table:
             sheet = told.sheet
 
             def in_words(row: Any) -> Any:
-                cells = {name: getattr(row, name) for name in sheet.texts}
-                words = {name: say.words(cell) for name, cell in cells.items() if isinstance(cell, Text)}
+                words = {name: say.words(cell) for name in sheet.texts if isinstance(cell := getattr(row, name), Text)}
                 if not words:
                     return row
                 return row._replace(**words) if hasattr(row, "_replace") else structs.replace(row, **words)

@@ -96,7 +96,7 @@ class ChannelSettings(BaseModel, extra="forbid", frozen=True):
     @field_validator("digest")
     @classmethod
     def _comes(cls, digest: str) -> str:
-        if digest and isinstance(why := read_words(digest.split()), str):
+        if digest and isinstance(why := read_words(digest.split()), Text):
             raise WrongValue(why)
         return digest
 

@@ -84,31 +84,6 @@ class BotApp(AsyncApp):
         return response
 
 
-class Grouped:
-    """Takes listeners as an AsyncApp does; `register` gives them to the app grouped by kind, each kind in its order.
-    bolt asks one listener after the other, 0.05 ms each, so what people wait for most often comes first.
-    """
-
-    _KINDS = ("command", "event", "action", "view", "shortcut", "options", "view_closed")
-
-    def __init__(self) -> None:
-        self._given: dict[str, list[tuple[tuple[Any, ...], dict[str, Any], Any]]] = {kind: [] for kind in self._KINDS}
-
-    def __getattr__(self, kind: str) -> Any:
-        if kind not in self._KINDS:
-            raise AttributeError(kind)
-
-        def listen(*args: Any, **options: Any) -> Callable[[Any], None]:
-            return lambda listener: self._given[kind].append((args, options, listener))
-
-        return listen
-
-    def register(self, app: App) -> None:
-        for kind, given in self._given.items():
-            for args, options, listener in given:
-                getattr(app, kind)(*args, **options)(listener)
-
-
 def build_app(
     api_url: str,
     bot_token: str,

@@ -87,6 +87,8 @@ class Text:
 
 def _data(value: object) -> Any:
     match value:
+        case Text() if value.key == _LISTED and len(value.values) == 1:
+            return _data(value.values["parts"])  # as any list, which is told in the same words
         case Text():
             return {"key": value.key, "values": value.data}
         case list() | tuple() if type(cast("object", value)) in _SEQUENCES:
@@ -133,6 +135,13 @@ def literal(en: str, zh: str = "") -> Text:
 def listed(parts: Iterable[Prose]) -> Text:
     """A `Text` that lists the parts: `a, b`."""
     return Text(_LISTED, parts=tuple(parts))
+
+
+def some_names(names: Sequence[Prose], shown: int = 3) -> Prose:
+    """A list of at most `shown` parts: `a, b, c`, or `a, b and 5 more`."""
+    if len(names) <= shown:
+        return listed(names) if len(names) > 1 else [*names, ""][0]
+    return Text("words.and-more", names=listed(names[: shown - 1]), more=len(names) - shown + 1)
 
 
 def clauses(parts: Iterable[Prose]) -> Text:

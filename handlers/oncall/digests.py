@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from bot.digest.figures import FigureRow, Figures, OwnerRow, memory_by_model, trends
-from bot.digest.schedule import Schedule, due, is_zone, next_of, previous_of, read_cron, read_schedule
+from bot.digest.schedule import Schedule, due, is_zone, next_of, previous_of, read_words
 from bot.errors import BotError, UsageError, bugs_as_errors
 from bot.periodic_jobs import Clock
 from bot.render.picture import picture
@@ -43,9 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class AddDigest(NamedTuple):
-    """A request to add a digest: `digest daily 09:00 Asia/Shanghai` or `digest "0 9 * * 1-5" Europe/Berlin` (quotes or
-    not). It may also be for the on-call report, see `handlers.oncall.words`.
-    """
+    """A request to add a digest, as `digest daily 09:00 Asia/Shanghai`, or the weekly on-call report."""
 
     schedule: Schedule
     kind: DigestKind = "digest"
@@ -72,21 +70,17 @@ def read_digest(words: Sequence[str], zone: str = "") -> DigestAsked:
         case ["stop", one] if one:
             return Stop(one)
         case ["stop", *_]:
-            raise _wrong("stop needs the id of one digest: digest list shows them", "digest stop 3fa29c")
+            raise _wrong(Text("error-oncall.digest-stop-needs-id"), "digest stop 3fa29c")
         case [days, hour, half, *rest] if half.lower() in ("am", "pm"):
             return read_digest([days, f"{hour}{half}", *rest], zone)
-        case [cron, *named] if len(named) == 1 and len(cron.split()) > 1:
-            schedule, example = read_cron(cron, *named), CRON_EXAMPLE
-        case [days, at, *named] if len(named) <= 1:
-            schedule, example = read_schedule(days, at, *(named or [zone or "UTC"])), DIGEST_EXAMPLE
-        case [_, _, _, _, _, *named] if len(named) <= 1:
-            schedule, example = read_cron(" ".join(words[:5]), *(named or [zone or "UTC"])), CRON_EXAMPLE
         case _:
-            raise _wrong("a digest needs its days, its time and its time zone")
-    if isinstance(schedule, str):  # what else is wrong counts before a zone that is missing
+            typed = [part for word in words for part in word.split()]  # of a quoted cron expression
+    unnamed, example = len(typed) in (2, 5), CRON_EXAMPLE if len(typed) > 4 else DIGEST_EXAMPLE
+    schedule = read_words([*typed, zone or "UTC"] if unnamed else typed)
+    if isinstance(schedule, Text):  # what else is wrong counts before a zone that is missing
         raise _wrong(schedule, example)
-    if not named and not zone:
-        raise _wrong("its time zone is missing", example)
+    if unnamed and not zone:
+        raise _wrong(Text("error-oncall.digest-zone-missing"), example)
     return AddDigest(schedule)
 
 

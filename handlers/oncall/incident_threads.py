@@ -21,7 +21,8 @@ from bot.hami.vendors import ANNOTATIONS
 from bot.kube.cluster import seen
 from bot.kube.models import EVENTS, PODS, Kind
 from bot.kube.recording.record import record
-from bot.report import SEVERITIES, Gap, Severity, in_words, one_line
+from bot.render.overview import next_steps
+from bot.report import SEVERITIES, Gap, NextAction, Severity, in_words, one_line
 from bot.slack.message import File, Message
 from bot.slack.render import blocks
 from bot.slack.render.blocks import Draft
@@ -88,7 +89,7 @@ class IncidentThreads:
         if row.thread_ts:  # an edit calls nobody, as the first post would
             head = msgspec.structs.replace(head, call=call_to_come(row, counts, self._terms, self._rota.expected()))
         message = render_head(head).in_words(self._deps.say)
-        said = _digest([row.incident.state, row.incident.owner, row.incident.called, head.severity])
+        said = _digest([row.incident.state, row.incident.owner, row.incident.called, head.severity, row.cause.step])
         looks = _digest([message.text, message.blocks])
         waited = self._deps.now() - row.shown_at
         if row.shown.endswith(looks) and (row.thread_ts or waited < NOT_POSTED_S):
@@ -115,18 +116,18 @@ class IncidentThreads:
         """
         if not await self._rows.has_evidence(row):
             cause, more = row.cause, blocks.in_words(details(head), self._deps.say)
+            message, step = progress(self._deps.say("triage.alerts-say")), cause.step
             if cause.verb or (cause.code and cause.subject):
                 verb = cause.verb or ("why" if "/" in cause.subject else "nodes")
                 asked = EvidenceRequest(verb, cause.subject, f"incident-{row.id}.tar.gz", head.severity)
-                message = await evidence(self._deps, row.cluster, asked)
-            else:
-                message = progress(self._deps.say("triage.alerts-say"))
+                message, step = await evidence(self._deps, row.cluster, asked)
             if message.blocks or more:
                 message = message._replace(blocks=(*message.blocks, *more), newer=())
                 key, put = evidence_key(row.id), self._deps.outbox.put
                 await put(key, row.channel, message, severity=head.severity, thread_ts=row.thread_ts)
-        await self._rows.mark_proven(row.id)
-        return False
+            row = msgspec.structs.replace(row, cause=msgspec.structs.replace(cause, step=step or cause.step))
+        await self._rows.mark_proven(row.id, row.cause)
+        return row.cause.step != head.cause.step
 
     async def _reply(self, row: IncidentRow, counts: Counts, untold: Sequence[IncidentEvent]) -> None:
         for event in untold:
@@ -219,7 +220,11 @@ class EvidenceRequest(NamedTuple):
     severity: Severity = "warning"
 
 
-async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bounds = _BOUNDS) -> Message:
+Proof = tuple[Message, NextAction | None]
+"""An incident's evidence, and the first step that it shows, if any: the head shows it too."""
+
+
+async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bounds = _BOUNDS) -> Proof:
     """The answer to the question in `asked`, with its files. Raises nothing: the message says what is missing."""
     say = deps.say
     try:
@@ -227,26 +232,26 @@ async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bou
             found = await answer(sources, asked.verb, asked.subject)
     except TimeoutError:
         values = {"verb": asked.verb, "subject": asked.subject, "seconds": f"{ANSWERED_S:g}"}
-        return render_error(BotError(Text("error-oncall.call-no-answer-within", **values))).in_words(say)
+        return render_error(BotError(Text("error-oncall.call-no-answer-within", **values))).in_words(say), None
     except BotError as error:
-        return render_error(error).in_words(say)
+        return render_error(error).in_words(say), None
     report = await asyncio.to_thread(in_words, msgspec.structs.replace(found, severity=asked.severity), say)
     words = asked.verb if is_about_all(asked.verb, asked.subject) else f"{asked.verb} {asked.subject}"
     message = render_report(report, say, channel_buttons=False, words=words)
+    step = next(iter(next_steps(report)), None)
     try:
         async with asyncio.timeout(RECORDED_S), deps.open_sources(cluster) as sources:
             content, unread = await _recording(sources, asked, bounds)
     except TimeoutError:
-        return _noted(
-            message, say("triage.no-recording", why=Text("error-kube.not-finished-within", seconds=f"{RECORDED_S:g}"))
-        )
+        why = Text("error-kube.not-finished-within", seconds=f"{RECORDED_S:g}")
+        return _noted(message, say("triage.no-recording", why=why)), step
     except BotError as error:
-        return _noted(message, say("triage.no-recording", why=told(error, say)[0]))
+        return _noted(message, say("triage.no-recording", why=told(error, say)[0])), step
     recorded = File(asked.recording, content, say("triage.recording-title", subject=asked.subject))
     notes = [say("triage.recording", words=f"{words} --recording {recorded.name}")]
     if unread:
         notes.append(say("triage.recording-lacks", what=one_line(", ".join(unread), 300)))
-    return _noted(message, *notes, files=[recorded])
+    return _noted(message, *notes, files=[recorded]), step
 
 
 def _noted(message: Message, *texts: str, files: Sequence[File] = ()) -> Message:

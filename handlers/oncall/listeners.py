@@ -122,9 +122,7 @@ class _OncallWindow:
         return self._given
 
     def takes(self, asked: HeardWords) -> bool:
-        """Whether the words begin with a verb of on-call, or may act on the thread's incident without `triage`. Only
-        the store knows whether the thread is an incident's, and no ack waits for the store.
-        """
+        """Whether the words are on-call's, or may act on the thread's incident: no ack waits for the store to know."""
         if asked.surface == "button":
             return False
         is_short = self._given and asked.question.thread_ts and _IN_SHORT.match(asked.words)
@@ -154,7 +152,7 @@ class _OncallWindow:
     async def _said(self, taken: AcceptedDeed[Any]) -> str | Message:
         key, question = taken.key, taken.asked
         who = Person(question.user, question.channel)
-        cluster, words = _without_cluster(_words(question.words))
+        cluster, words = _without_options(_words(question.words))
         if words and words[0].casefold() == "digest":
             about = self._inbox.deps.the_cluster(cluster, question.channel)
             zone = await self._digests.zone_of(who.user) if len(words) > 2 else ""
@@ -360,10 +358,13 @@ def _words(text: str) -> list[str]:
     return split_words(text)
 
 
-def _without_cluster(words: list[str]) -> tuple[str, list[str]]:
-    for number, word in enumerate(words):
-        if word.startswith("--cluster="):
-            return word.partition("=")[2], words[:number] + words[number + 1 :]
-        if word == "--cluster" and number + 1 < len(words):
-            return words[number + 1], words[:number] + words[number + 2 :]
-    return "", words
+def _without_options(words: list[str]) -> tuple[str, list[str]]:
+    """The cluster that the words name, and the words without it and without the language."""
+    named, left, rest = {"--cluster": ""}, list[str](), iter(words)
+    for word in rest:
+        flag, given, value = word.partition("=")
+        if flag in ("--cluster", "--lang"):
+            named[flag] = value if given else next(rest, "")
+        else:
+            left.append(word)
+    return named["--cluster"], left

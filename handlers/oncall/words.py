@@ -3,7 +3,7 @@
 import difflib
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import click
 import msgspec
@@ -13,11 +13,12 @@ from bot.errors import UsageError, not_understood
 from bot.kube.times import read_duration
 from bot.texts import Prose, Text
 from bot.triage.state import Deed
+from handlers.parsing.grammar import plain_command
 
 Verb = Literal["list", "report", "export", "show", "remind"]
 _SOME_ID = "3fa29c1b"
 REPORT_EXAMPLE, REPORT_OFF = "oncall report weekly mon 09:00 Asia/Shanghai", Text("error-oncall.report-off-ends-it")
-REPORT_EXAMPLES = f"/hami oncall report, or /hami {REPORT_EXAMPLE}"
+REPORT_EXAMPLES = f"/hami oncall report, /hami {REPORT_EXAMPLE}"
 EXAMPLES = {"triage": f"triage note {_SOME_ID} rebooted gpu-7", "oncall": "oncall"}
 SUMMARIES = {
     "triage": "Act on an incident by its id, or in its thread: "
@@ -39,16 +40,7 @@ digest
 digest stop ID
   removes one."""
 r"""The forms of `digest`. Click wraps no line of a paragraph after `\b`: a broken form cannot be copied."""
-DEEDS: dict[str, Deed] = {
-    "ack": "ack",
-    "acknowledge": "ack",
-    "take": "take",
-    "note": "note",
-    "handover": "handover",
-    "mute": "mute",
-    "unmute": "unmute",
-    "close": "close",
-}
+DEEDS: dict[str, Deed] = {**{deed: deed for deed in get_args(Deed)}, "acknowledge": "ack"}
 """What each word does to an incident."""
 _OTHERS: dict[str, Verb] = {"open": "list", "list": "list", "export": "export", "show": "show", "remind": "remind"}
 _INCIDENT = re.compile(r"[0-9a-f]{8}")
@@ -76,28 +68,13 @@ class IncidentRequest(msgspec.Struct, frozen=True):
 
 def oncall_commands(program: str) -> list[click.Command]:
     """The verbs `triage` and `oncall` for the grammar's help, with `program` before them. `read_words` reads them."""
-
-    def elsewhere(words: Sequence[str]) -> None:
-        del words
-        raise _wrong("incidents are acted on by a command or a mention")
-
-    return [
-        click.Command(
-            verb,
-            callback=elsewhere,
-            params=[click.Argument(["words"], nargs=-1, metavar="[WORDS]…")],
-            help=SUMMARIES[verb],
-            epilog=f"Example: {program} {EXAMPLES[verb]}",
-        )
-        for verb in EXAMPLES
-    ]
+    words = click.Argument(["words"], nargs=-1, metavar="[WORDS]…")
+    return [plain_command(verb, [words], SUMMARIES[verb], f"{program} {EXAMPLES[verb]}") for verb in EXAMPLES]
 
 
 def read_words(words: Sequence[str], *, mentioned: bool = False) -> IncidentRequest:
-    """Reads the request from the words, `triage` or `oncall` first. Raises UsageError, whose hint is an example.
-
-    People are ids, as Slack writes them (`<@U0123ABCD>`) or bare; if the bot was not `mentioned`, as in a command, they
-    are only names.
+    """Reads the request from the words, `triage` or `oncall` first. Raises UsageError, whose hint is an example. People
+    are ids, as Slack writes them (`<@U0123ABCD>`) or bare; if the bot was not `mentioned`, they are only names.
     """
     verb, rest = (words[0].casefold() if words else ""), list(words[1:])
     if verb == "oncall":
@@ -142,7 +119,7 @@ def _every_week(when: Sequence[str]) -> Schedule:
     if left:
         raise UsageError(Text("error-oncall.too-much", words=repr(left[0])), example=REPORT_EXAMPLES)
     schedule = read_schedule(day, at, zone)
-    if isinstance(schedule, str):
+    if isinstance(schedule, Text):
         raise UsageError(schedule, example=REPORT_EXAMPLES)
     return schedule
 

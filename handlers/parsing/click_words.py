@@ -5,25 +5,36 @@ from collections.abc import Iterable
 
 import click
 
-from bot.texts import Prose, Text, Texts
+from bot.texts import Prose, Text, Texts, together
 
 _SENTENCE_END = re.compile(r"(?<=[.?])\s")
-
-_OUTSIDE = " is not in the range "
-"""The words between the value and the range (click 8, types.py, `_NumberRangeBase.convert`)."""
+_SAID = {
+    re.compile(r"(?P<value>.*) is not in the range (?P<range>.*)\."): "error-click.not-in-range",
+    re.compile(r"(?P<value>.*) is not one of (?P<known>.*)\."): "error-click.none-of",
+    re.compile(r"(?P<value>.*) is not a valid (?:integer|float).*"): "error-click.no-number",
+    re.compile(r"Option (?P<option>.*) requires an argument\."): "error-click.needs-value",
+    re.compile(r"Option (?P<option>.*) does not take a value\."): "error-click.no-value",
+    re.compile(r"Got unexpected extra arguments? \((?P<words>.*)\)"): "error-click.extra",
+}
+"""click's own sentences (click 8, types.py, parser.py, core.py), and the texts that say the same."""
 
 
 def what_click_says(error: click.ClickException) -> Prose:
     """The message of click's error, as a text if its kind is known; otherwise in click's own words."""
     match error:
-        case click.NoSuchOption(possibilities=None | []):
-            return Text("error-click.no-such-option", option=repr(error.option_name))
+        case click.NoSuchOption(option_name=option, possibilities=near):
+            meant = Text("error-command.did-you-mean", meant=near[0]) if near else ""
+            return together(Text("error-command.no-option", option=option), meant, by="; ")
         case click.BadParameter(param=click.Parameter() as param) if error.param_hint is None:
-            value, outside, bounds = error.message.rstrip(".").partition(_OUTSIDE)
-            why = Text("error-click.not-in-range", value=value, range=bounds) if outside else error.message
-            return Text("error-click.invalid-value", what=param.get_error_hint(error.ctx), why=why)
+            what = param.get_error_hint(error.ctx)
+            return Text("error-click.invalid-value", what=what, why=_said(error.message) or error.message)
         case _:
-            return error.format_message()
+            return _said(error.message) or error.format_message()
+
+
+def _said(message: str) -> Text | None:
+    found = ((said, said.fullmatch(message)) for said in _SAID)
+    return next((Text(_SAID[said], **hit.groupdict()) for said, hit in found if hit), None)
 
 
 def help_of(context: click.Context, say: Texts) -> str:

@@ -1,7 +1,5 @@
-"""One grammar for Slack and the terminal: reads words into a question. Help and errors come from the same place.
-
-A verb is a playbook (found by its file's name) or one of the commands that a surface adds. Playbooks are imported when
-their verb is used, not before.
+"""One grammar for Slack and the terminal: it reads words into a question, and gives help and errors. A verb is a
+playbook, imported when its verb is used and not before, or one of the commands that a surface adds.
 """
 
 import difflib
@@ -71,12 +69,7 @@ def plain_command(
         return CommandAsked(verb, options)
 
     return click.Command(
-        verb,
-        callback=asked,
-        params=[*params],
-        help=about,
-        epilog=f"Example: {example}",
-        hidden=hidden,
+        verb, callback=asked, params=[*params], help=about, epilog=f"Example: {example}", hidden=hidden
     )
 
 

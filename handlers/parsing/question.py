@@ -2,8 +2,7 @@
 
 A command, a mention, a direct message and a button under an answer become one `HeardWords`: its words are normalised
 here, once. `handlers.question_listeners` gives it to the first `Verb` of the table that takes it, else it is a
-question. `normalise` and `split_words` read text as Slack delivers it: escaped, with links and mentions, as people type
-it.
+question. `normalise` and `split_words` read text as Slack delivers it: escaped, with links and mentions.
 """
 
 import hashlib
@@ -134,7 +133,7 @@ def begins_with(*verbs: str) -> re.Pattern[str]:
 def by_command(body: dict[str, Any], now: float) -> HeardWords:
     """A slash command as `HeardWords`."""
     question = Question(
-        words=command_words(body),
+        words=normalise(body.get("text") or ""),
         user=body["user_id"],
         channel=body["channel_id"],
         asked_at=now,
@@ -204,7 +203,6 @@ _WRITTEN = (None, "file_share", "thread_broadcast")
 
 def persons_message(event: Mapping[str, Any]) -> dict[str, Any] | None:
     """The message as its author left it: `user`, `channel`, `text`, `ts`, and after an edit `edited`.
-
     None for messages that no person wrote (two bots would talk for ever), for joins and deletions, and for edits that
     Slack itself makes, as for the preview of a link.
     """
@@ -284,11 +282,6 @@ def mentioned_words(event: dict[str, Any], bot_user: str) -> str:
     return normalise(re.sub(rf"<@{re.escape(bot_user)}(\|[^<>]*)?>", " ", event.get("text") or ""))
 
 
-def command_words(body: dict[str, Any]) -> str:
-    """The words of a slash command, normalised and still escaped."""
-    return normalise(body.get("text") or "")
-
-
 _INVISIBLE = re.compile(
     r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     r"\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
@@ -331,9 +324,7 @@ _MOST_BEFORE = 8
 
 
 def normalise(text: str) -> str:
-    """The text of a question, as Slack delivers it, in the one form that the bot reads; normalising twice changes
-    nothing.
-
+    """The text of a question as Slack delivers it in the one form that the bot reads; twice changes nothing.
     The verb is in lower case, characters are those of an English keyboard, marks around the question are gone. A valid
     name of Kubernetes stays as it is. A reason and a note lose only invisible characters.
     """

@@ -1,10 +1,11 @@
 """Questions as people type them: a known name anywhere in the message, and the phrases of `phrases.toml`.
 
 `can someone check ml/trainer-0?` is `why ml/trainer-0`, `谁在用 gpu-1` is `gpus gpu-1`. A missing name is
-the one that the thread is about. Reading is deterministic, and never gives a command that changes the cluster. A
-message that is not understood becomes at most three commands to choose from.
+the one that the thread is about, unless the message names a subject of its own, such as HAMi. Reading is deterministic,
+and never gives a command that changes the cluster. What is not understood becomes three commands to choose from.
 """
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -14,15 +15,17 @@ from bot.hami.installation.install import is_of_hami
 from handlers.changes.words import HOW_TO_REVERT
 from handlers.parsing.grammar import example_of, known_word, nearest, phrases_in
 from handlers.parsing.slack_grammar import SUBJECT_OF, Named, filler, phrase_table, subject_in
+from playbooks.fit.gpu_words import device_in, model_in
 from playbooks.gather.subject import KINDS_OF_OWNERS, NOBODY_KNOWN, KnownNames
 from playbooks.own.discovery import verbs
 
 Says = Literal["", "thanks", "unsure", "several", "mine", "pasted"]
 
-_VERB_OF = {"using": "gpus", "free": "gpus"}  # of sections of `phrases.toml` that have another name
+_VERB_OF = {"using": "gpus", "free": "gpus", "idle": "gpus"}  # of sections of `phrases.toml` that have another name
 _SHOWN = ("revert", "oncall", "verbosity")
 _CARDS = "idle", "using", "free", "gpus"
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@:=%-]*")
+_CLOSE = 0.84
 _NEAR, _LONGEST = 24, 400  # characters before a name, and of a sentence's other words, that are looked at
 _TAIL = "._/@:=%-"
 _NAME = re.compile(r"(?:[a-z0-9.-]+/)*(?=[a-z0-9./-]*[0-9/-])[a-z0-9][a-z0-9./-]*[a-z0-9]")
@@ -40,15 +43,19 @@ _PASTED = re.compile(
 )
 """The text of an event, a condition or a log line that was pasted."""
 _WHY = re.compile(r"\bwhy\b|[为為](?:什[么麼]|啥|何)|什[么麼]原因|咋|怎[么麼]")
-_MORE = re.compile(r"\b(?:else|others?|there|namespace|elsewhere)\b|其他|其它|别的|还有")
-_POINTS = re.compile(r"\b(?:it|this|that|there|its|he|one)\b|它|这个|那个|这台|那台|这里|那里|上面|该")
+_OTHERS = r"\b(?:else|others?|elsewhere)\b|其他|其它|别的"
+_MORE = re.compile(rf"{_OTHERS}|\b(?:there|namespace)\b|还有")
+_IT = r"\b(?:its?|this|that|he|one)\b(?! (?:cluster|hami|sched|version))|它|[这那][个台](?!集群|调度)|上面|该"
+_POINTS = re.compile(rf"{_IT}|\bthere\b|这里|那里")
 _AND = re.compile(
-    r"^(?:and|what about|how about|also|again|still|now|so|any(?:thing)? new|(?:any )?(?:updates?|news|progress))\b"
-    r"|呢|还是|再(?:看|查)|怎[么麼]样了|好了[吗没]"
+    r"^(?:and|what about|how about|also|again|still|now|so|any(?:thing)? new|(?:any )?(?:updates?|news|progress)"
+    r"|what (?:now|next|can|should)|how .*(?:fix|solve|resolve))\b"
+    r"|^[为為](?:什[么麼]|啥|何)$|呢|还是|再(?:看|查)|怎[么麼](?:样了|办|解决|修|处理)|如何(?:解决|修|处理)|好了[吗没]"
 )
 _THANKS = re.compile("[🙏👍🎉❤😀🙂]")
 _UNIT = r"(gi|mi|gib|mib|gb|mb|gigs?|megs?|g|m|%)(?![a-z])"
 _SHAPE = re.compile(rf"(?<![\w.])(\d+)\s*[x*×]\s*(\d+(?:\.\d+)?)\s*{_UNIT}", re.IGNORECASE)
+_AMOUNT = re.compile(rf"\s*{_UNIT}", re.IGNORECASE)
 _SIZE = re.compile(rf"(?<![\w.-])(\d+(?:\.\d+)?)\s*{_UNIT}", re.IGNORECASE)
 _NUMBERS = ["a an one 一", "two 两 二", "three 三", "four 四", "five 五", "six 六", "seven 七", "eight 八"]
 _WORDS_FOR = {word: number for number, words in enumerate(_NUMBERS, 1) for word in words.split()}
@@ -57,9 +64,7 @@ _OF_CARDS = "(?:gpus?|cards?|devices?|张|块|个|卡)"
 
 
 class Meant(NamedTuple):
-    """What a message asks: the words of a command; or `offers`, commands to choose from, and `says` why. `codes` are
-    the words of HAMi and Kubernetes in a pasted text. With none of these, the message is no question.
-    """
+    """What a message asks: the words of a command, or `offers` to choose from and why, or a pasted text's `codes`."""
 
     words: list[str]
     offers: tuple[str, ...] = ()
@@ -68,9 +73,7 @@ class Meant(NamedTuple):
 
 
 def as_verb(text: str) -> str:
-    """The verb of a change or of on-call, such as `revert`, that a sentence asks for in other words; else empty. The
-    verb alone only shows what is open or set.
-    """
+    """The verb of a change or of on-call (`revert`) that a sentence asks for, else empty; alone it changes nothing."""
     low = text.lower().strip(" `*_~.!?")
     if low.partition(" ")[0] in HOW_TO_REVERT:
         return HOW_TO_REVERT[0]
@@ -101,15 +104,23 @@ def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()
         words = [word.rstrip(_TAIL) for word in _TOKEN.findall(plain)]
         named = [word for word in words if re.search(r"[a-z][A-Z]", word) and known_word(word)]
         return Meant([], says="pasted", codes=tuple(dict.fromkeys((*named, *phrases_in(plain)))))
-    intents = [section for section, pattern in _phrases().items() if pattern.search(found.rest)]
+    intents = _intents(found.rest)
+    if not intents and (spelt := " ".join(map(_spelt, found.rest.split()))) != found.rest:
+        found, intents = found._replace(rest=spelt), _intents(spelt)
     if "changing" in intents:
         return _unsure(found, intents)
     return _word_meant(plain, found, intents) or _command(found, intents, about) or _unsure(found, intents)
 
 
+def _intents(rest: str) -> list[str]:
+    return [section for section, pattern in _phrases().items() if pattern.search(rest)]
+
+
 def _command(found: Named, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
     """The command of the first intent that there is one for, about what was named, or else about what is pointed at."""
-    before, first = subject_in(about), next((one for one in intents if one not in ("meaning", "fit")), "")
+    first = next((one for one in intents if one not in ("meaning", "fit")), "")
+    is_own = first != "logs" and _whole("own").search(found.rest) and not re.search(_IT, found.rest)
+    before = Named() if is_own else subject_in(about)
     if first in _SHOWN:
         return Meant([first])
     mine = not found.pods and bool(_whole("mine").search(found.rest)) and not about
@@ -119,10 +130,12 @@ def _command(found: Named, intents: Sequence[str], about: Sequence[str]) -> Mean
         return _about_pods(first, pods) if pods else nobody
     if found.pods:
         return _about_pods("logs" if first == "logs" else "why", found.pods)
-    if cards := _cards(found, needs_fit="fit" not in intents and about[:1] != ["fit"]):
+    of_it = before.pods and re.search(r"\bits?\b|\b(?:this|that) (?:pod|node|job|one)\b|它", found.rest)
+    asks = "fit" in intents or about[:1] == ["fit"] or (found.type and (first == "free" or not intents))
+    if cards := _cards(found, needs_fit=bool(of_it) or not asks):
         return Meant(["fit", *cards, *(["-n", found.namespace] if found.namespace else [])])
     if found.nodes:
-        return _about_nodes(found.nodes, first, about)
+        return _about_nodes(found.nodes, "nodes" if first == "gpus" and _WHY.search(found.rest) else first, about)
     if mine and first in ("", "pending", "logs", "using", "nodes", "digest", "gpus", "latency"):
         return Meant([], says="mine")
     if first == "logs":
@@ -130,15 +143,17 @@ def _command(found: Named, intents: Sequence[str], about: Sequence[str]) -> Mean
     if about[:1] == ["fit"] and found.type and "fit" not in intents:
         asked = [word for word in about if word not in (found.type, "--type")]
         return Meant([*asked, "--type", found.type])
-    if before.pods and first in ("", "pending", "status", "digest") and not found.namespace:
-        if first == "pending" and _MORE.search(found.rest):
+    others = re.search(_OTHERS, found.rest)
+    asked_of_it = ("", "pending", "status", "digest", *(("nodes", "latency", *_CARDS) if of_it else ()))
+    if before.pods and not found.namespace and first in asked_of_it:
+        if (first == "pending" and _MORE.search(found.rest)) or (not first and others):
             return Meant(["pending", before.of("namespace")])
         if first or _AND.search(found.rest) or _POINTS.search(found.rest):
             return Meant(["why", before.pods[0]])
     if (pod := _left_over(found)) and first in ("", "pending") and not about:
         return Meant(["why", f"{found.namespace}/{pod}" if found.namespace else pod])
     if before.nodes and (_POINTS.search(found.rest) or _AND.search(found.rest)) and not found.namespace:
-        return _about_nodes(before.nodes, first, about)
+        return Meant([about[0]]) if others else _about_nodes(before.nodes, first, about)
     return _overview(found, first, intents, about)
 
 
@@ -158,15 +173,13 @@ def _overview(found: Named, first: str, intents: Sequence[str], about: Sequence[
         return Meant([verb, found.namespace])
     if "fit" in intents and first in ("", "nodes", "gpus", "pending"):
         first = "free"
-    if not first and found.type:
+    if first in ("", "digest", "status") and found.type:
         first = "gpus"
     if not first:
         return Meant([*about]) if about and _AND.search(found.rest) else None
     verb = _VERB_OF.get(first, first)
-    if first == "idle":
-        return Meant(["gpus", "--idle"])
     if verb == "gpus":
-        return Meant(["gpus", *(["--type", found.type] if found.type else [])])
+        return Meant([verb, *(["--idle"] if first == "idle" else ["--type", found.type] if found.type else [])])
     if verb in ("quota", "pending"):
         namespace = found.namespace or (before.of("namespace") if verb == "quota" or _MORE.search(found.rest) else "")
         return Meant([verb, *filter(None, [namespace])])
@@ -205,9 +218,8 @@ def _unsure(found: Named, intents: Sequence[str]) -> Meant:
 def _found(text: str, names: KnownNames) -> Named:
     """The names in a text; where it names nobody known, what looks like a pod's name."""
     low = _BY_NUMBER.sub(lambda hit: names.nodes.get(f"#{int(next(filter(None, hit.groups())))}", hit[0]), text.lower())
-    low = _OF_TYPE.sub(
-        lambda hit: f"{hit[1]} gpus {hit[2]}" if {hit[2], hit[2].removesuffix("s")} & names.types else hit[0], low
-    )
+    low = _OF_TYPE.sub(lambda hit: f"{hit[1]} gpus {hit[2]}" if _type(hit[2], names) else hit[0], low)
+    low = _TIMES.sub(lambda hit: f"{hit[2]} gpus {hit[1]}" if _type(hit[1], names) else hit[0], low)
     namespace = next((one for hit in _NAMESPACE.finditer(low) if (one := _known_space(hit, names))), "")
     pods: dict[str, None] = {}
     maybe: dict[str, None] = {}
@@ -215,23 +227,27 @@ def _found(text: str, names: KnownNames) -> Named:
     kind, end, rest = "", 0, list[str]()
     for token in _TOKEN.finditer(low):
         word, start = token[0].rstrip(_TAIL), token.start()
+        if word in filler() and word not in names.pods:
+            continue
         value = max(word.rfind("="), word.rfind(":")) + 1  # of involvedObject.name=trainer-0
         if value and (word[value:] in names.pods or word[value:] in names.nodes):
             word, start = word[value:], start + value
         name, before = word.rpartition("/")[2], word.rpartition("/")[0].rpartition("/")[2]
         leading = low[max(0, start - _NEAR) : start]
-        plain = word not in filler() or (name in names.pods and _MARKED_AS_POD.search(leading))
-        gpu_type = word if word in names.types else word.removesuffix("s")
+        gpu_type = _type(word, names)
+        marked = (gpu_type or name in names.pods) and _MARKED_AS_POD.search(leading)
+        plain = word not in filler() or marked
+        taken = marked or name in names.pods or name in names.owners or word in names.namespaces
         if before in ("", "node", "nodes", "no") and name in names.nodes:
             nodes[names.nodes[name]] = None
+        elif gpu_type and not (taken or _AMOUNT.match(low, token.end())):
+            kind = kind or gpu_type
         elif subjects := _subjects(word, namespace, names, plain=bool(plain)):
             pods |= dict.fromkeys(subjects)
         elif before in KINDS_OF_OWNERS and name:
             pods[word] = None
         elif word in names.namespaces and word not in filler():
             namespace = namespace or word
-        elif gpu_type in names.types:
-            kind = kind or gpu_type.upper()
         elif leading.endswith("--") or word in filler():
             continue
         elif _NAME.fullmatch(word) and not _SIZE.fullmatch(word) and not (_PLAIN.fullmatch(word) or known_word(word)):
@@ -246,12 +262,22 @@ def _found(text: str, names: KnownNames) -> Named:
     return Named(tuple(pods), tuple(nodes), namespace, kind, " ".join(others.translate(_QUOTES).split())[:_LONGEST])
 
 
-_BY_NUMBER = re.compile(r"\bnodes? (?:no\.? |#)?(\d{1,5})\b|(?<!\d)(\d{1,5})\s?号(?:节点|机)|节点\s?(\d{1,5})(?!\d)")
+_BY_NUMBER = re.compile(
+    r"\b(?:gpu[- ]?)?nodes? (?:no\.? |#)?(\d{1,5})\b|(?<!\d)(\d{1,5})\s?号[节机]|节点\s?(\d{1,5})(?!\d)"
+)
 _OF_TYPE = re.compile(r"\b(\d{1,3})\s?[x*×]\s?([a-z]\w*)")
+_TIMES = re.compile(r"\b([a-z]{1,4}\d{1,4}[a-z]?)\s?[x*×]\s?(\d{1,3})\b(?!\s*[gm%])")
 _PLAIN = re.compile(r"[\d./:-]+[a-z%]{0,3}|\d+x\d+\w*|[ap]m|24/7")
 _SPECIAL = re.compile(r"[a-z][A-Z]|[/=]|[a-z]-[a-z]")
 """No word of a sentence: `NodeUnfitPod`, `hami.io/vgpu-node`, `card-cordoned`."""
 _QUOTES = str.maketrans({**dict.fromkeys('`*_~?!()[]"', " "), "’": "'", "，": " ", "。": " ", "？": " ", "！": " "})
+
+
+def _type(word: str, names: KnownNames) -> str:
+    """The GPU type that a word names: one of the cluster's, or a model that vendors sell; empty for any other word."""
+    singular = word.removesuffix("s")
+    known = next((one.upper() for one in (word, singular) if one in names.types and not _SIZE.fullmatch(one)), "")
+    return known or model_in(word) or device_in(word) or device_in(singular)
 
 
 def _known_space(hit: re.Match[str], names: KnownNames) -> str:
@@ -286,7 +312,8 @@ def _word_meant(text: str, found: Named, intents: Sequence[str]) -> Meant | None
     rest = [word for word in said if word.lower() not in asks]
     if len(said) == 1 and known_word(text):
         return Meant(["help", known_word(text.strip(f"?!{_TAIL}"))])
-    if special and not found.nodes and ("meaning" in intents or len(rest) == 1):
+    alone = len(rest) == 1 and not _intents(text.lower().replace(rest[0].lower(), ""))
+    if special and not found.nodes and ("meaning" in intents or alone):
         return Meant(["help", special[0]])
     if "meaning" in intents and not (found.pods or found.nodes):
         no_names = {"what", "s", "meaning", "about", "is", "are", "a", "an", "the"}
@@ -298,24 +325,46 @@ def _word_meant(text: str, found: Named, intents: Sequence[str]) -> Meant | None
 
 def _cards(found: Named, *, needs_fit: bool) -> list[str]:
     """The words of `fit` for the GPUs that a message asks for; without a phrase that asks, only `2x16Gi` counts."""
-    shape = _SHAPE.search(found.rest)
-    kind = ["--type", found.type] if found.type else []
-    if shape:
-        return [f"{shape[1]}x{_size(shape[2], shape[3])}", *kind]
+    device = device_in(found.type)
+    kind = ["--type", found.type] if found.type and not device else []
+
+    def asked(count: object, size: str = "") -> list[str]:
+        of = ":".join(filter(None, (device, size)))
+        return [f"{count}x{of}" if of else str(count), *kind]
+
+    if shape := _SHAPE.search(found.rest):
+        return asked(shape[1], _size(shape[2], shape[3]))
     if needs_fit:
         return []
     size = _SIZE.search(found.rest)
-    many = re.search(rf"(?<![\w.]){_HOW_MANY}(?:{_OF_CARDS}|(?=\s|$))", found.rest) if kind else None
-    many = re.search(rf"(?<![\w.]){_HOW_MANY}{_OF_CARDS}", found.rest) or many
+    many = re.search(rf"(?<![a-z0-9.]){_HOW_MANY}(?:{_OF_CARDS}|(?=\s|$))", found.rest) if found.type else None
+    many = re.search(rf"(?<![a-z0-9.]){_HOW_MANY}{_OF_CARDS}", found.rest) or many
     if not (many or size):
         return []
     count = (_WORDS_FOR.get(many[1]) or int(many[1])) if many else 1
-    return [f"{count}x{_size(size[1], size[2])}" if size else str(count), *kind]
+    return asked(count, _size(size[1], size[2]) if size else "")
 
 
 def _size(number: str, unit: str) -> str:
     unit = unit.lower()
     return f"{number}%" if unit == "%" else f"{number}{'Gi' if unit.startswith('g') else 'Mi'}"
+
+
+@cache
+def _vocabulary() -> Mapping[str, Sequence[str]]:
+    """The words of phrases that ask what to read, and those around them, by their first letter."""
+    asking = (row for section, row in phrase_table().items() if section not in ("changing", *_SHOWN))
+    words = sorted({*re.findall(r"[a-z]{4,}", str([row.get("en") for row in asking])), *filler()})
+    return {first: [word for word in words if word[0] == first] for first in {word[0] for word in words}}
+
+
+def _spelt(word: str) -> str:
+    """The word that a word nearly is, if it is one of those by which questions are read; else the word itself."""
+    if len(typed := word.strip("?!.,'")) < 4:
+        return word
+    known = _vocabulary().get(typed[0], ())
+    near = [] if typed in known else difflib.get_close_matches(typed, known, n=1, cutoff=_CLOSE)
+    return near[0] if near else word
 
 
 @cache

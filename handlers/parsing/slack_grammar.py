@@ -33,6 +33,7 @@ from handlers.parsing.grammar import (
 )
 from handlers.profiles.words import VERB as PROFILE
 from handlers.profiles.words import ProfileAsked, profile_command
+from playbooks.fit.gpu_words import model_in
 from playbooks.fit.manifest import ManifestFile
 from playbooks.gather.subject import parse_subject
 from playbooks.own import discovery
@@ -44,22 +45,16 @@ COMMAND = "/hami"
 WATCH, UNWATCH = "watch", "unwatch"
 BOT = "hami-bot"
 """The bot's name in the workspace, as the manifest gives it."""
-_EXAMPLES = {
-    **{verb: kinds[0].example for verb, kinds in VERBS.items()},
-    HOW_TO_REVERT[0]: HOW_TO_REVERT[0],
-    **oncall.EXAMPLES,
-    "digest": oncall.DIGEST_EXAMPLE,
-    DOCTOR: DOCTOR,
-    WATCH: f"{WATCH} ml/trainer-0",
+_WATCHES = "Tell me once when that pod runs, fails or waits for another cause; unwatch ends that."
+_OF_SLACK = {
+    **{verb: (kinds[0].example, kinds[0].summary) for verb, kinds in VERBS.items()},
+    HOW_TO_REVERT[0]: (HOW_TO_REVERT[0], REVERT_SUMMARY),
+    **{verb: (oncall.EXAMPLES[verb], summary) for verb, summary in oncall.SUMMARIES.items()},
+    "digest": (oncall.DIGEST_EXAMPLE, oncall.DIGEST_SUMMARY),
+    DOCTOR: (DOCTOR, f"{DOCTOR_SUMMARY} For operators."),
+    WATCH: (f"{WATCH} ml/trainer-0", _WATCHES),
 }
-_SUMMARIES = {
-    **{verb: kinds[0].summary for verb, kinds in VERBS.items()},
-    HOW_TO_REVERT[0]: REVERT_SUMMARY,
-    **oncall.SUMMARIES,
-    "digest": oncall.DIGEST_SUMMARY,
-    DOCTOR: f"{DOCTOR_SUMMARY} For operators.",
-    WATCH: "Tell me once when that pod runs, fails or waits for another cause; unwatch ends that.",
-}
+"""An example and a summary of the verbs that are no playbooks, and of `digest`, which does more here."""
 _MORE = "more"
 FIRST = {
     "why ml/trainer-0": Text("start.why"),
@@ -134,7 +129,7 @@ def understand(
     """Reads the request from the words. Raises UsageError, whose hint ends with an example."""
     asked = takewhile(lambda word: word != "because", words)  # a reason is free text
     if flag := next((word for word in asked if word in _HELP_FLAGS), None):
-        words = ["help", *(word for word in words if word != flag and (is_verb(word) or word in _EXAMPLES))][:2]
+        words = ["help", *(word for word in words if word != flag and (is_verb(word) or word in _OF_SLACK))][:2]
     try:
         return read(build_grammar(), list(words) or ["help"])
     except UsageError as error:
@@ -144,9 +139,9 @@ def understand(
 def example(words: Sequence[str]) -> str:
     """A question that works, for the verb that was probably meant."""
     verb = words[0] if words else ""
-    if verb not in (known := (*verbs(), *_EXAMPLES)):
+    if verb not in (known := (*verbs(), *_OF_SLACK)):
         verb = next(iter(nearest(verb, known)), "why")
-    return f"{COMMAND} {_EXAMPLES.get(verb) or example_of(verb)}"
+    return f"{COMMAND} {_OF_SLACK[verb][0] if verb in _OF_SLACK else example_of(verb)}"
 
 
 def with_program(words: str, program: str) -> str:
@@ -227,10 +222,7 @@ _NO_HELP_FLAG: dict[str, list[str]] = {"help_option_names": []}
 
 
 def _options() -> list[click.Parameter]:
-    return [
-        click.Option(["--cluster"], default="", metavar="NAME", help="A cluster of the settings."),
-        *_lang(),
-    ]
+    return [click.Option(["--cluster"], default="", metavar="NAME", help="A cluster of the settings."), *_lang()]
 
 
 def _lang() -> list[click.Parameter]:
@@ -247,9 +239,9 @@ def _help(ctx: click.Context, verb: str | None, say: Texts) -> Help:
         first = {example: say.words(summary) for example, summary in FIRST.items()}
         return Help("\n".join([say("start.ask"), *_rows(first, say)]))
     in_order = sorted(load(), key=lambda verb: (verb != "why", verb))
-    examples = {find(verb).example: find(verb).summary for verb in in_order if verb not in _EXAMPLES}
+    examples = {find(verb).example: find(verb).summary for verb in in_order if verb not in _OF_SLACK}
     examples["digest now"] = find("digest").summary
-    examples |= {_EXAMPLES[verb]: _SUMMARIES[verb] for verb in _EXAMPLES}
+    examples |= dict(_OF_SLACK.values())
     examples |= {example_of(verb): build_grammar().playbook(verb).help or "" for verb in discovery.own().sources}
     examples |= {"fit": "Would a pod fit whose manifest you paste into a form?", "help why": "More about a verb."}
     return Help("\n".join([say.name("You can ask, for example:", "help"), *_rows(examples, say)]))
@@ -266,8 +258,6 @@ def _plain(error: UsageError, example: str) -> UsageError:
     match error.__cause__:
         case click.MissingParameter(param=click.Parameter(name="pod"), ctx=click.Context(info_name=str(verb))):
             return UsageError(Text("error-command.needs-pod", verb=verb), hint=hint, example=example)
-        case click.NoSuchOption(option_name=option):
-            return UsageError(Text("error-command.no-option", option=option), hint=hint, example=example)
         case _:
             return UsageError(error.message, hint=hint, example=example)
 
@@ -294,7 +284,10 @@ def as_command(words: Sequence[str]) -> list[str] | None:
     cleaned = [verb, *(word.strip("`") if word.startswith("`") else word for word in typed[1:])]
     if len(cleaned) == 1 and verb in SUBJECT_OF:
         return cleaned
-    if SUBJECT_OF.get(verb) == "pod" and len(cleaned) > 1 and cleaned[1].lower() in filler():
+    second = cleaned[1].lower() if len(cleaned) > 1 else ""
+    is_word = second in filler() and SUBJECT_OF.get(verb) in ("pod", "node")
+    is_word = is_word or (second in phrase_table()["filler"]["states"].split() and SUBJECT_OF.get(verb) == "node")
+    if is_word or (verb == "gpus" and model_in(second)):
         return None
     try:
         understand(cleaned)

@@ -13,20 +13,13 @@ from bot.digest.figures import FigureRow, OwnerRow, area_and_what
 from bot.errors import SourceError
 from bot.report import SEVERITIES, Finding, Gap, Report, Sheet, Subject, gap, more_than_info
 from bot.texts import Text, clauses, in_english
-from playbooks.digest.figures import (
-    IDLE_AREA,
-    FindingOrigin,
-    figures_of,
-    idle_figures,
-    owners_of,
-    pending_counts,
-)
+from playbooks.digest.figures import IDLE_AREA, FindingOrigin, figures_of, idle_figures, owners_of, pending_counts
 from playbooks.gather.usage import UsageSeen, gather_usage
 from playbooks.own.discovery import find
 from playbooks.playbook import ALL, Playbook, Snapshot, Sources
 
 ASKED = ("pending", "nodes", "gpus", "quota", "status")
-FIGURES = Sheet("figures", FigureRow, brief={"area": "area", "what": "what", "value": "value"}, together=3)
+FIGURES = Sheet("figures", FigureRow, brief="area what value", together=3)
 OWNERS = Sheet("owners", OwnerRow)
 _TOLD = {
     "pending": Text("digest-area.pending"),
@@ -168,7 +161,7 @@ def _verdict(reports: Mapping[str, Report], unseen: Mapping[str, Gap]) -> Text:
         none = Text("digest.health-unseen" if reports["status"].gaps else "digest.health-none")
         lines.append(Text("digest.health", problems=problems) if problems else none)
     if unseen:
-        lines.append(Text("digest.unseen", what=", ".join(unseen)))
+        lines.append(Text("digest.unseen", what=[*unseen]))
     return clauses(lines)
 
 

@@ -191,26 +191,19 @@ def proofs_of(scene: AskedScene, node: str = "") -> tuple[Evidence, ...]:
 
 def of_ending(scene: AskedScene, found: Sequence[Ending]) -> list[Evidence]:
     """Quotes what HAMi gave the first pod that would have to end; empty if none would."""
-    if not found:
-        return []
-    first = found[0].pods[0]
-    pods = scene.view.facts.pods or ()
-    return [quotes.of_holder(pod) for pod in pods if (pod.namespace, pod.name) == (first.namespace, first.name)][:1]
+    ends = [(pod.namespace, pod.name) for ending in found[:1] for pod in ending.pods[:1]]
+    return [quotes.of_holder(pod) for pod in scene.view.facts.pods or () if (pod.namespace, pod.name) in ends][:1]
 
 
 def of_largest(scene: AskedScene) -> list[Evidence]:
     """Quotes the largest holding that HAMi counts against the quota of the pod's namespace."""
     held = scene.view.ledger.all() if scene.view.ledger else ()
     own = [holding for holding in held if holding.namespace == scene.pod.namespace]
-    largest = max(own, key=lambda holding: (holding.amounts, holding.name), default=None)
-    pods = scene.view.facts.pods or ()
-    return [quotes.of_holder(pod) for pod in pods if largest and pod.metadata.uid == largest.uid][:1]
+    largest = [holding.uid for holding in sorted(own, key=lambda holding: (holding.amounts, holding.name))[-1:]]
+    return [quotes.of_holder(pod) for pod in scene.view.facts.pods or () if pod.metadata.uid in largest][:1]
 
 
 def of_card(scene: AskedScene, name: str) -> Evidence:
     """Quotes a GPU of the node, or the node's name if it has none."""
-    cards = scene.view.cards(name)
-    node = scene.nodes[name]
-    if cards:
-        return quotes.of_card(node, cards[0].card.uuid)
-    return quotes.of_node(node, node.name, "{.metadata.name}")
+    cards, node = scene.view.cards(name), scene.nodes[name]
+    return quotes.of_card(node, cards[0].card.uuid) if cards else quotes.of_node(node, name, "{.metadata.name}")

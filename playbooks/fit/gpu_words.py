@@ -1,6 +1,7 @@
-"""GPUs asked for in a few words (`2x16Gi`, `2x50%`, `1`, `1xAscend910B3:16Gi`), and the pod that asks for them."""
+"""GPUs asked for in a few words (`2x16Gi`, `50%`, `1`, `4xT4`, `1xAscend910B3:16Gi`), and the pod that does so."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from decimal import Decimal
 
@@ -16,7 +17,7 @@ from bot.kube.models import Container, ObjectMeta, Pod, PodSpec, Quantity, Resou
 from bot.texts import Text
 
 DEFAULT_NAMESPACE = "default"
-EXAMPLE = "fit 2x16Gi, fit 1x50% --cores 30, fit 4 (whole GPUs)."
+EXAMPLE = "fit 2x16Gi, fit 1x50% --cores 30, fit 4"
 
 _WORDS = re.compile(r"(?:([0-9]{1,9})\s*[x×*])?\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([a-z%]*)", re.ASCII | re.IGNORECASE)
 _OF_DEVICE = re.compile(
@@ -26,6 +27,12 @@ _KNOWN = {name.casefold(): name for name in (*(names.word for names in NAMES), *
 _BY_WORD = {device.word: device for device in DEFAULTS}
 _CHIPS = "ascend"
 """The prefix of chips of which the device config may name more than the chart does."""
+_MODEL = re.compile(
+    r"(?:rtx[- ]?)?((?:[2-5]0[5-9]0|a\d[05]00|[talp][24]|a16|p[46]0|[pv]100|mi\d{3}"
+    r"|(?:[abhltkm]|g[bh]|mlu)[1-9]\d{0,2}0)[gx]?)(?:s|ti|nvl)?(?:-(?:sxm\d?|pcie|nvl|\d{2,3}gb?))*s?",
+    re.ASCII | re.IGNORECASE,
+)
+"""A model as vendors name GPUs: letters and a number of their series, `H100`, `T4`, `RTX 4090`, `L40S`, `MI300X`."""
 _TWO_NUMBERS = re.compile(r"(?<=[0-9])\s+(?=[0-9])")
 _NO_AMOUNT = re.compile(r"[0-9]{1,9}[x×*]", re.IGNORECASE)
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -60,8 +67,20 @@ def read_card_words(words: Sequence[str], cores: int | None, kind: str) -> CardW
             raise UsageError(_unread(typed), example=EXAMPLE) from error
         if _TWO_NUMBERS.search(meant):
             raise UsageError(_unread(typed), example=EXAMPLE)
-        raise UsageError(_unread(typed), hint=Text("error-command.did-you-mean", meant="".join(meant.split())))
+        meant = shlex.join(["".join(meant.split()), *_options(cores, kind)])
+        raise UsageError(_unread(typed), hint=Text("error-command.did-you-mean", meant=meant))
     return _read("".join(words), typed, cores, kind)
+
+
+def model_in(word: str) -> str:
+    """The GPU model that the word names, as in GPUs' types (`RTX4090` is `4090`); empty where it names none."""
+    found = _MODEL.fullmatch(word)
+    return found[1].upper() if found else ""
+
+
+def device_in(word: str) -> str:
+    """The device of another vendor that the word names, as `fit` takes it; empty for any other word."""
+    return _KNOWN.get(word.casefold(), "").removeprefix(FIRST.names.word)
 
 
 def _unread(typed: str) -> Text:
@@ -71,11 +90,13 @@ def _unread(typed: str) -> Text:
 def _read(text: str, typed: str, cores: int | None, kind: str) -> CardWords:
     if _COUNT.fullmatch(text):
         cards = _count(text, text)
-        return CardWords(f"{cards}x{WHOLE_CARD}%", cards, cores=cores, type=kind)
+        return CardWords(f"{cards}x{kind or f'{WHOLE_CARD}%'}", cards, cores=cores, type=kind)
     if _NO_AMOUNT.fullmatch(text):
         raise UsageError(Text("error-fit.no-amount-after-number", text=text), example=EXAMPLE)
     if (of := _OF_DEVICE.fullmatch(text)) and (device := _device(of[2])) is not None:
         return _read_of(device, of, typed, cores, kind)
+    if of and not kind and (model := model_in(of[2])):
+        return _read(f"{of[1] or 1}x{of[3]}" if of[3] else of[1] or "1", typed, cores, model)
     if of and of[1] and of[2].casefold() not in _UNITS:
         raise UsageError(
             Text("error-fit.no-device-of-hami", device=of[2][:60]), example=f"fit {of[1]}xDCU, {EXAMPLE[4:]}"
@@ -84,11 +105,17 @@ def _read(text: str, typed: str, cores: int | None, kind: str) -> CardWords:
     if found is None:
         raise UsageError(_unread(typed), example=EXAMPLE)
     count, amount, unit = _count(found[1] or "1", text), Decimal(found[2]), found[3]
+    name = f"{count}x{kind}:{found[2]}{unit}" if kind else text
     if unit == "%":
         if not 0 < amount <= WHOLE_CARD or amount != amount.to_integral_value():
             raise UsageError(Text("error-fit.share-gpu-is-whole-number", text=text), example=EXAMPLE)
-        return CardWords(text, count, percentage=int(amount), cores=cores, type=kind)
-    return CardWords(text, count, memory_mib=_mib(amount, unit, f"{count}x{found[2]}"), cores=cores, type=kind)
+        return CardWords(name, count, percentage=int(amount), cores=cores, type=kind)
+    memory = _mib(amount, unit, f"{count}x{found[2]}", _options(cores, kind))
+    return CardWords(name, count, memory_mib=memory, cores=cores, type=kind)
+
+
+def _options(cores: int | None, kind: str) -> list[str]:
+    return [*(["--cores", str(cores)] if cores is not None else ()), *(["--type", kind] if kind else ())]
 
 
 def _device(typed: str) -> str | None:
@@ -120,19 +147,15 @@ def _count(text: str, words: str) -> int:
     return int(text)
 
 
-def _mib(amount: Decimal, unit: str, example: str) -> int:
+def _mib(amount: Decimal, unit: str, asked: str, options: Sequence[str]) -> int:
     known = unit.lower()
+    example = shlex.join(["fit", f"{asked}{'Mi' if known.startswith('m') else 'Gi'}", *options])
     if known not in _UNITS:
-        near = f"{example}Mi" if known.startswith("m") else f"{example}Gi"
-        raise UsageError(
-            Text("error-fit.not-unit-memory", unit=repr(unit)), hint=Text("error-fit.units"), example=f"fit {near}"
-        )
+        wrong = Text("error-fit.not-unit-memory", unit=repr(unit))
+        raise UsageError(wrong, hint=Text("error-fit.units"), example=example)
     if not unit and amount < _LEAST_WITHOUT_UNIT:
-        raise UsageError(
-            Text("error-fit.without-unit", typed=amount, amount=amount, least=_LEAST_WITHOUT_UNIT),
-            hint=Text("error-fit.name-the-unit"),
-            example=f"fit {example}Gi",
-        )
+        unclear = Text("error-fit.without-unit", typed=amount, amount=amount, least=_LEAST_WITHOUT_UNIT)
+        raise UsageError(unclear, hint=Text("error-fit.name-the-unit"), example=example)
     mib = amount * _UNITS[known]
     if not 0 < mib <= INT32_MAX:
         raise UsageError(Text("error-fit.no-amount-of-a-device", amount=amount, unit=unit), example=EXAMPLE)
@@ -179,6 +202,5 @@ def words_of(words: CardWords, namespace: str) -> list[str]:
     amount = f"{words.memory_mib}Mi" if words.memory_mib else f"{words.percentage or WHOLE_CARD}%"
     if words.device:
         amount = f"{words.device}:{amount}" if words.memory_mib else words.device
-    cores = [] if words.cores is None else ["--cores", str(words.cores)]
-    kind = ["--type", words.type] if words.type else []
-    return [f"{words.cards}x{amount}", *cores, *kind, *(["-n", namespace] if namespace != DEFAULT_NAMESPACE else [])]
+    options = [*_options(words.cores, words.type), *(["-n", namespace] if namespace != DEFAULT_NAMESPACE else [])]
+    return [f"{words.cards}x{amount}", *options]

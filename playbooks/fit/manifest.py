@@ -49,11 +49,8 @@ class ManifestSpec(PodSpec, frozen=True):
 
 
 class PodRole(NamedTuple):
-    """The role of a pod in its manifest. `replicas` is how many pods are like it, None if the cluster decides
-    (DaemonSet).
-
-    `kind` and `of` are the object with the template, `least` how many pods have to start together, None if it does not
-    say.
+    """The role of a pod in its manifest: `replicas` pods are like it, None if the cluster decides (DaemonSet). `kind`
+    and `of` are the object with the template; `least` pods have to start together, None if it does not say.
     """
 
     kind: str = "Pod"
@@ -191,10 +188,7 @@ def _template(manifest: Manifest) -> UsageError:
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """Where the walk is: in which object, and what stands around it.
-
-    `named`: the role, where a key or a name says it; `replicas` is None where the cluster decides how many.
-    """
+    """Where the walk is, and what stands around it; `named`: the role, if a key or a name says it."""
 
     kind: str = ""
     name: str = ""
@@ -210,10 +204,8 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 class _Walk:
-    """The pod templates of one manifest's objects of any kind, found by their shape.
-
-    A template is a `spec` with `containers`; some kinds have these without a template, or one container alone, or no
-    more of it than its resources.
+    """The pod templates of one manifest's objects of any kind, found by their shape: a `spec` with `containers`. Some
+    kinds have these without a template, or one container alone, or no more of it than its resources.
     """
 
     def __init__(self, manifest: Manifest) -> None:

@@ -1,7 +1,5 @@
 """`fit`: would these pods, or GPUs asked for in a few words, fit now, and where? If not: what would let them in.
-
-The table `nodes` shows HAMi's filter alone, per pod and node, and Kubernetes' own filters beside it; the answer counts
-only nodes that pass both.
+The table `nodes` shows HAMi's filter per pod and node, and Kubernetes' own beside it; a node that counts passes both.
 """
 
 import asyncio

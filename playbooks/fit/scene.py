@@ -26,7 +26,6 @@ _PASSED_OVER = {resource for names in NAMES for resource in names.passed_over}
 
 class AskedScene(PodScene, frozen=True, dict=True, eq=False, kw_only=True):
     """One pod that `fit` tries, as HAMi's webhook would admit it; its obstacles include resources beside HAMi's.
-
     `name` is what the answer calls the pod, `written` the pod as the manifest has it, `card_words` the words that it
     was asked for in, if any, and `refused` says who would not let it be created. `unread` are gaps despite which the
     pod is judged, as if what could not be read did not exist.
@@ -69,7 +68,6 @@ _NO_NODE = "pod has node assigned"
 
 def admission(pod: Pod, install: Install, config: DeviceConfig) -> tuple[Pod, Rejection | None]:
     """The pod to judge, as HAMi's webhook admits it, and None; or the pod as written and who would refuse it.
-
     A pod that was created already has been through the webhook, and one with its opt-out label never will. A node named
     in the manifest is no refusal here: `rules.names_its_node` tells of it.
     """

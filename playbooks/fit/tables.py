@@ -95,7 +95,7 @@ class EffectRow(msgspec.Struct, frozen=True):
     verdict: str
 
 
-ROLES = Sheet("roles", RoleRow, names={"gpus_each": "GPUs each"})
+ROLES = Sheet("roles", RoleRow, names="gpus_each=GPUs_each")
 REASONS = Sheet("by reason", ReasonRow)
 REASONS_OF_ONE = Sheet("by reason", ReasonRow, beside=("pod",))
 NODES = Sheet("nodes", FitNodeRow)

@@ -21,8 +21,6 @@ from bot.texts import Text
 from playbooks.gather.scheduler_logs import LogOf, gather_scheduler_logs
 from playbooks.gather.scheduling import InstallSeen
 
-MOST_PODS = 10_000
-"""The most new pods that are measured."""
 _MINUTE = timedelta(minutes=1)
 _EVER = datetime.max.replace(tzinfo=UTC)
 _MOST_NAMESPACES = 20
@@ -74,10 +72,6 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
     )
     new = pods if isinstance(pods, Gap) else await created_between(cluster, install, pods, since)
     lists = [gap for gap in (nodes, pods, new) if isinstance(gap, Gap)]
-    if not isinstance(new, Gap) and len(new) > MOST_PODS:
-        why = Text("error-gather.only-newest-new-pods", most=f"{MOST_PODS:,}", count=f"{len(new):,}")
-        lists.append(gap("pods", why, Text("error-gather.ask-for-shorter-time-latency")))
-        new = sorted(new, key=lambda pod: pod.metadata.creation_timestamp or "")[-MOST_PODS:]
     of_logs = [_gaps_of(log, since, now) for log in logs]
     read: list[SchedulerLog] = []
     for log in logs:

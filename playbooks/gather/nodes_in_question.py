@@ -9,10 +9,9 @@ from bot.errors import NotFound
 from bot.hami.fit.verdicts import NODE_UNREGISTERED
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card
-from bot.hami.nodes.node_lock import LOCK_KEY, lock_complaint, parse_lock
+from bot.hami.nodes.node_lock import LOCK_KEY, parse_lock
 from bot.hami.nodes.node_state import differing_settings, given_beside, is_for, read_plugin_settings, wants_own_plugin
 from bot.hami.nodes.registration import Registration, kubelet_offers, read_registration
-from bot.hami.pods.allocations import reserved_node
 from bot.hami.pods.request_parsing import DeviceConfig, device_asked
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device, Vendor
@@ -21,8 +20,7 @@ from bot.kube.models import PODS, Node, Pod
 from bot.kube.models.base import of_each
 from bot.kube.quantities import whole
 from bot.kube.selectors import obstacle
-from bot.report import Gap, gap
-from bot.texts import Text
+from bot.report import Gap
 from playbooks.gather.node_side import MOST_NODES, NodeSide, PluginSets, gather_node_side, gather_plugin_sets
 from playbooks.gather.scheduling import InstallSeen
 
@@ -105,12 +103,14 @@ class _Look(NamedTuple):
 
     def __call__(self, node: Node) -> tuple[bool, bool]:
         first = self.config.devices[0].word
-        looks = [self._first(node)] if self.word in ("", first) else []
-        if not self.word:
-            looks += [(True, _is_ill(node, device)) for device in given_beside(node, self.config)]
-        elif self.word != first and is_for(node, device := self.config.by_word[self.word]):
-            looks.append((True, _is_ill(node, device)))
-        return any(expects for expects, _ in looks), any(ill for _, ill in looks)
+        if self.word == first:
+            return self._first(node)
+        if self.word:
+            device = self.config.by_word[self.word]
+            return (True, _is_ill(node, device)) if is_for(node, device) else (False, False)
+        expects, ill = self._first(node)
+        beside = given_beside(node, self.config)
+        return expects or bool(beside), ill or any(_is_ill(node, device) for device in beside)
 
     def _first(self, node: Node) -> tuple[bool, bool]:
         text = node.metadata.annotation(FIRST.names.register)
@@ -137,31 +137,13 @@ def _registered(names: Names, text: str) -> tuple[Card, ...] | None:
 
 
 _AT_ONCE = 8
-_MOST = 200
-_SOURCE = "lock owner"
 
 
-async def gather_owners(
-    cluster: Cluster, nodes: Iterable[Node], waiting: Iterable[Pod] = ()
-) -> Mapping[tuple[str, str], Pod | Gap | None]:
-    """Reads the pods that node locks name, by namespace and name: None for a pod that does not exist.
-
-    At most 200 are read, a few at a time; the others are gaps. First come those of the nodes that refused one of the
-    `waiting` pods, or that one is reserved on.
-    """
-    blamed: set[str] = set()
-    for pod in waiting:  # the node that HAMi reserved for it, and the one that its refused Bind names
-        scheduled = pod.condition("PodScheduled")
-        complaint = lock_complaint(scheduled.message or "") if scheduled else None
-        blamed |= {reserved_node(pod.metadata), complaint.node if complaint else ""}
-    names: dict[tuple[str, str], None] = {}
-    annotated = ((node, node.metadata.annotations) for node in nodes)
-    locked = [(node.name, texts[LOCK_KEY]) for node, texts in annotated if texts and LOCK_KEY in texts]
-    for _, text in sorted(locked, key=lambda entry: (entry[0] not in blamed, entry[0])):
-        lock = parse_lock(text, None)
-        if lock and lock.pod:
-            names[lock.namespace, lock.pod] = None
-    wanted, rest = list(names)[:_MOST], list(names)[_MOST:]
+async def gather_owners(cluster: Cluster, nodes: Iterable[Node]) -> Mapping[tuple[str, str], Pod | Gap | None]:
+    """Reads the pods that node locks name, by namespace and name, a few at a time: None for one that does not exist."""
+    texts = (node.metadata.annotations for node in nodes)
+    locks = [parse_lock(some[LOCK_KEY], None) for some in texts if some and LOCK_KEY in some]
+    wanted = sorted({(lock.namespace, lock.pod) for lock in locks if lock and lock.pod})
     turn = asyncio.Semaphore(_AT_ONCE)
 
     async def owner(namespace: str, name: str) -> Pod | None:
@@ -171,6 +153,5 @@ async def gather_owners(
             except NotFound:
                 return None
 
-    found = await asyncio.gather(*(seen(_SOURCE, owner(*key)) for key in wanted))
-    left_out = gap(_SOURCE, Text("error-gather.pods-hold-node-locks", count=f"{len(names):,}", unread=f"{len(rest):,}"))
-    return dict(zip(wanted, found, strict=True)) | dict.fromkeys(rest, left_out)
+    found = await asyncio.gather(*(seen("lock owner", owner(*key)) for key in wanted))
+    return dict(zip(wanted, found, strict=True))

@@ -118,7 +118,7 @@ async def gather_scene(
     past = {pod.namespace for pod in waiting.pods if went_past_hami(pod, install.install, install.config)}
     needles = [*([_FILTER_LINE] if _reads_long(waiting, len(nodes)) else []), *([HANDSHAKE] if past else [])]
     owners, (events, gaps), (process, log), questioned = await asyncio.gather(
-        gather_owners(cluster, nodes, waiting.pods),
+        gather_owners(cluster, nodes),
         _gather_events(cluster, waiting, len(nodes)),
         gather_process(sources, install, waiting.pods, *needles),
         gather_nodes_in_question(cluster, None, nodes, install.config),
@@ -200,7 +200,7 @@ async def gather_waiting_pod(pod: Pod, sources: Sources, group: str) -> PodScene
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
     held_by_kueue = any(gate.name.startswith(KUEUE) for gate in pod.spec.scheduling_gates or ())
     owners, questioned, process, claims, volcano_plugins, queued = await asyncio.gather(
-        gather_owners(cluster, nodes, [pod]),
+        gather_owners(cluster, nodes),
         gather_nodes_in_question(cluster, pod, nodes, install.config),
         with_ghosts(sources, process, capacity.pods),
         gather_claims(cluster, pod),

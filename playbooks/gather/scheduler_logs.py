@@ -11,7 +11,7 @@ import msgspec
 
 from bot.changes.kinds import VERBOSITY
 from bot.changes.record import KEY, Record, read_record
-from bot.hami.installation.install import Install, container_of, extender_of, verbosity_of
+from bot.hami.installation.install import Install, container_of, verbosity_of
 from bot.kube.cluster import Cluster, LogLines, LogWanted, seen
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import Pod, Workload
@@ -22,19 +22,19 @@ from bot.texts import Text
 T = TypeVar("T")
 
 CONTAINERS = (EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER)
-MAX_SCHEDULERS = 8
 LIMIT_BYTES = 512 * 1024 * 1024
 """The most bytes read of one log. It is searched as it arrives, so this bounds time, not memory."""
 
 
-_MOST_EXTENDERS = 3
-
-
 class ExtenderLines(NamedTuple):
-    """Lines of the extenders' logs with the pods that wrote them, and gaps for what could not be read of the logs."""
+    """Lines of the extenders' logs with the pods that wrote them, and gaps for what could not be read of the logs.
+
+    `first` is the oldest line of each log, whatever it says.
+    """
 
     lines: tuple[tuple[Pod, str], ...] = ()
     gaps: tuple[Gap, ...] = ()
+    first: tuple[str, ...] = ()
 
     def holding(self, words: str) -> "ExtenderLines":
         """The same logs with only the lines that contain `words`."""
@@ -68,7 +68,7 @@ class LogOf(msgspec.Struct, frozen=True):
 
 async def gather_scheduler_logs(cluster: Cluster, install: Install, name: str, since: timedelta) -> list[LogOf]:
     """Reads the lines with `name` of all logs of HAMi's scheduler, ready replicas first; an unread log is a gap."""
-    found = [log for scheduler in install.pods[:MAX_SCHEDULERS] for log in _logs_of(cluster, install, scheduler, since)]
+    found = [log for scheduler in install.pods for log in _logs_of(cluster, install, scheduler, since)]
     wanted = (
         LogWanted(
             log.scheduler.namespace,
@@ -122,11 +122,8 @@ async def gather_extender_lines(
     limit_bytes: int = 32 * 1024 * 1024,
     since_s: int = 600,
 ) -> ExtenderLines:
-    """Reads the last `since_s` seconds' lines with a needle from three extenders, the leader first; never raises."""
-    extenders = sorted(
-        (pod for pod in install.pods if extender_of(pod.spec)), key=lambda pod: pod is not install.leader
-    )
-    read = extenders[:_MOST_EXTENDERS]
+    """Reads the last `since_s` seconds' lines with a needle from the extenders, the leader first; never raises."""
+    read = sorted(install.pods, key=lambda pod: pod is not install.leader)
     needle, *others = (needle.encode() for needle in needles)
     asked = LogWanted("", "", EXTENDER_CONTAINER, needle, since_s, limit_bytes=limit_bytes, others=tuple(others))
     wanted = [(pod, msgspec.structs.replace(asked, namespace=pod.namespace, pod=pod.name)) for pod in read]
@@ -140,9 +137,8 @@ async def gather_extender_lines(
         lines += [(scheduler, line) for line in log.lines]
         if log.cut:
             gaps.append(left_out(source_of(scheduler), log))
-    if rest := len(extenders) - len(read):
-        gaps.append(gap("scheduler pods", Text("error-gather.logs-more-were-not-read", rest=rest)))
-    return ExtenderLines(tuple(lines), tuple(gaps))
+    first = tuple(log.first for log in logs if not isinstance(log, Gap))
+    return ExtenderLines(tuple(lines), tuple(gaps), first)
 
 
 def source_of(scheduler: Pod) -> str:

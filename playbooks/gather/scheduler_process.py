@@ -13,7 +13,7 @@ import msgspec
 from msgspec import structs
 
 from bot.errors import NotFound
-from bot.hami.installation.install import Install, extender_of, lacks_leader
+from bot.hami.installation.install import Install, lacks_leader
 from bot.hami.metrics.exposition import CountedShare, SchedulerCounts, read_counted, shares_without_pod
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.scheduler_logs.log_lines import (
@@ -46,7 +46,6 @@ from playbooks.playbook import Sources
 
 METRICS_SOURCE = "scheduler metrics"
 _GHOST_SOURCE = "pods of the scheduler's memory"
-_MOST_EXTENDERS = 3
 _MOST_GHOSTS = 20
 MOST_FINISHED = 500
 """The most finished pods that are read for one question: a page of the API server's."""
@@ -146,7 +145,7 @@ def _with_releases(process: SchedulerProcess, install: Install, log: ExtenderLin
 
 
 def _deciding(install: Install) -> Sequence[Pod]:
-    return [install.leader] if install.leader else install.ready_pods[:_MOST_EXTENDERS]
+    return [install.leader] if install.leader else install.ready_pods
 
 
 async def _counted(ports: PodPorts | None, scheduler: Pod, port: int) -> SchedulerCounts | Gap | None:
@@ -251,7 +250,7 @@ def panics_in(log: ExtenderLines) -> tuple[LogSeen, ...]:
 
 async def earlier_panics(cluster: Cluster, install: Install) -> tuple[tuple[LogSeen, ...], tuple[Gap, ...]]:
     """Reads the logs of the extenders' earlier runs that a panic may have ended."""
-    ended = [pod for pod in install.pods if extender_of(pod.spec) and ended_by_panic(pod) is not None]
+    ended = [pod for pod in install.pods if ended_by_panic(pod) is not None]
     wanted = [
         LogWanted(
             pod.namespace,
@@ -262,7 +261,7 @@ async def earlier_panics(cluster: Cluster, install: Install) -> tuple[tuple[LogS
             tail=_MOST_LAST_LINES,
             others=(FATAL.encode(),),
         )
-        for pod in ended[:_MOST_EXTENDERS]
+        for pod in ended
     ]
     logs = await asyncio.gather(*(seen(want.source, cluster.log(want)) for want in wanted))
     gaps = [
@@ -272,7 +271,7 @@ async def earlier_panics(cluster: Cluster, install: Install) -> tuple[tuple[LogS
     ]
     found = [
         LogSeen(pod, EXTENDER_CONTAINER, previous=True, lines=log.lines)
-        for pod, log in zip(ended, logs, strict=False)
+        for pod, log in zip(ended, logs, strict=True)
         if not isinstance(log, Gap) and log.lines
     ]
     return tuple(found), tuple(gaps)

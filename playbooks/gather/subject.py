@@ -115,11 +115,9 @@ def parse_subject(text: str, namespace: str = "") -> Subject:
 
 
 class FoundPod(msgspec.Struct, frozen=True):
-    """The pod that the question is about. `gaps` tell where no pod was looked for.
-
-    `by_prefix`: no pod has the name that was typed, and only this one's begins with it. `alike` are all pods of the
-    owner that was asked about, this one among them, and `wanted` is how many the owner wants, None if that is not
-    known.
+    """The pod that a question is about. `gaps` tell where no pod was looked for. `by_prefix`: no pod has the name that
+    was typed, and only this one's begins with it. `alike` are all pods of the owner that was asked about, this one
+    among them, and `wanted` is how many it wants, None if that is not known.
     """
 
     pod: Pod
@@ -130,12 +128,10 @@ class FoundPod(msgspec.Struct, frozen=True):
 
 
 class AbsentPod(msgspec.Struct, frozen=True):
-    """Why no pod was found. `candidates` are names that could have been meant.
-
-    `refusals` are the owner's FailedCreate events, or its condition. `answer` is the API's own message that the pod was
-    not found. `matches` counts pods that have that name or begin with it, of which the candidates are the first; 0 if
-    the candidates are only near. `node`: a node has exactly that name. `suspended` is the Job that has no pod because
-    it is suspended.
+    """Why no pod was found. `candidates` are names that could have been meant, the first of the `matches` with that
+    name or beginning, or 0 if they are only near. `refusals` are the owner's FailedCreate events, or its condition.
+    `answer` is the API's own message that the pod was not found. `node`: a node has exactly that name. `suspended` is
+    the Job that has no pod because it is suspended.
     """
 
     answer: str
@@ -225,8 +221,7 @@ def as_called(nodes: Iterable[str]) -> Mapping[str, str]:
 async def gather_names(cluster: Cluster) -> KnownNames:
     """Reads the names of pods, owners, nodes, namespaces and GPU types in a cluster, as far as they can be read."""
     pods, nodes = await asyncio.gather(
-        seen("pods", cluster.list(PODS, metadata_only=True)),
-        seen("nodes", cluster.list(NODES, metadata_only=True)),
+        seen("pods", cluster.list(PODS, metadata_only=True)), seen("nodes", cluster.list(NODES, metadata_only=True))
     )
     spaces: defaultdict[str, dict[str, None]] = defaultdict(dict)
     owners: defaultdict[str, dict[str, None]] = defaultdict(dict)

@@ -45,15 +45,7 @@ class HolderRow(msgspec.Struct, frozen=True):
 HOLDERS = Sheet(
     "holders without use",
     HolderRow,
-    brief={
-        "pod": "pod",
-        "memory_mib": "MiB",
-        "gpus": "GPUs",
-        "idle": "no kernel for",
-        "owner": "owner",
-        "node": "node",
-        "why": "remark",
-    },
+    brief="pod memory_mib=MiB gpus=GPUs idle=no_kernel_for owner node why=remark",
 )
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from sys import intern
 from typing import Literal, NamedTuple
 
 import click
@@ -33,33 +34,16 @@ from playbooks.scenes.gpus import CardSeen, GpusScene, largest
 CARDS = Sheet(
     "cards",
     GpuRow,
-    names={"memory_counted": "HAMi counts"},
+    names="memory_counted=HAMi_counts",
     beside=("noun", "divided"),
-    brief={
-        "node": "node",
-        "card": "GPU",
-        "type": "type",
-        "state": "state",
-        "memory_free": "free",
-        "memory_used": "used",
-        "holders": "holders",
-        "slots": "slots",
-        "cores_used": "cores used",
-    },
+    brief="node card=GPU state memory_free=free type memory_used=used holders slots cores_used",
+    together=4,
 )
 TYPES = Sheet(
     "largest free slice by type",
     TypeRow,
-    brief={
-        "type": "type",
-        "largest_slice": "largest slice",
-        "node": "node",
-        "free": "with room",
-        "cards": "GPUs",
-        "memory_stranded": "stranded",
-        "memory_used": "used",
-        "memory_total": "memory",
-    },
+    brief="type largest_slice node free=with_room cards=GPUs"
+    " memory_stranded=stranded memory_used=used memory_total=memory",
 )
 
 _MOST_ROWS = 12
@@ -162,8 +146,10 @@ def _tables(scene: GpusScene) -> tuple[Table, ...]:
     counted = differing(process, ledger)
     types = _types(scene.registered)
     rows = [_card_row(card, counted.get((card.node, card.card.uuid))) for card in scene.cards]
-    brief = rows if scene.node else _alike(filter(_is_notable, rows))
-    tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=brief[:_MOST_ROWS])
+    notable = rows if scene.node else _alike(filter(_is_notable, rows))
+    cards = [(row, row.card) for row in notable[:_MOST_ROWS]]
+    brief = [row if isinstance(card, Text) else structs.replace(row, card=Uuid(card)) for row, card in cards]
+    tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=brief)
     return (*(tables[::-1] if scene.node else tables), *ledger_table(process, ledger, scene.names))
 
 
@@ -193,24 +179,24 @@ def _together(rows: Sequence[GpuRow]) -> GpuRow:
 
 
 def _sum(numbers: Iterable[int | Literal[""] | None]) -> int | Literal[""] | None:
-    known = list(numbers)
-    return None if None in known else sum(number for number in known if isinstance(number, int))
+    known = [number for number in numbers if number != ""]
+    return None if None in known else sum(filter(None, known)) if known else ""
 
 
 def _card_row(card: CardSeen, differs: tuple[int, int] | None) -> GpuRow:
     slots, memory, cores = card.used or (None, None, None)
     return GpuRow(
         node=card.node,
-        card=Uuid(card.card.uuid),
+        card=card.card.uuid,
         type=card.card.type,
         state=card.state,
         memory_used=memory,
         memory_free=card.free_mib if card.divided and (card.used is None or card.state != UNREGISTERED) else "",
         memory_total=card.card.memory_mib,
         holders=NameList([name if bound else f"{name} (reserved)" for name, bound in card.holders]),
-        slots=f"{'?' if slots is None else slots}/{card.card.slots}",
+        slots=intern(f"{'?' if slots is None else slots}/{card.card.slots}"),
         cores_used=cores,
-        cores_total=card.card.cores,
+        cores_total=card.cores,
         memory_counted=differs[0] if differs else "",
         noun=card.noun,
         divided=card.divided,

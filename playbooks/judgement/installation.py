@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from bot.finding_codes import CODES
 from bot.report import SEVERITIES, Finding, Gap, gap
-from bot.texts import Text, sentences
+from bot.texts import Text, sentences, together
 from playbooks import quotes
 from playbooks.gather.scheduler_process import unread
 from playbooks.gather.webhook import WEBHOOK_NAME
@@ -26,7 +26,7 @@ from playbooks.rules.installation.install_settings import (
 from playbooks.rules.installation.plugin_coverage import plugins_fail, plugins_missing, plugins_unready
 from playbooks.rules.installation.schedulers import leadership, past_crashes, search_for_scheduler, unwell
 from playbooks.rules.installation.surroundings import SHOWS_HAMI, blind, too_old, wrong_clock
-from playbooks.rules.nodes.sweep import logs_looked_at, looked_at
+from playbooks.rules.nodes.sweep import looked_at
 from playbooks.rules.waiting.panics import extender_ended_before, recovered
 from playbooks.rules.waiting.stale_scheduler import counts_ghosts
 from playbooks.scenes.cluster import InstallScene
@@ -52,13 +52,13 @@ def healthy(scene: InstallScene) -> Iterator[Finding]:
     release = scheduler_release(scene)
     proofs = [release.proof] if release else [quotes.of_pod_name(pod) for pod in install.pods[:1]]
     if install.leader is not None and install.lease is not None:
-        text = Text("status.list", some=text, more=Text("status.leader", pod=install.leader.name))
+        text = together(text, Text("status.leader", pod=install.leader.name), by=", ")
         identity = install.lease.spec.holder_identity or ""
         proofs.append(of_object("Lease", install.lease, identity, "{.spec.holderIdentity}"))
     if plugins:
         ready = sum(plugin.status.number_ready for plugin in plugins)
         wanted = sum(plugin.status.desired_number_scheduled for plugin in plugins)
-        text = Text("status.list", some=text, more=Text("status.plugins", ready=ready, wanted=wanted))
+        text = together(text, Text("status.plugins", ready=ready, wanted=wanted), by=", ")
         proofs += [
             of_object("DaemonSet", plugin, str(plugin.status.number_ready), "{.status.numberReady}")
             for plugin in plugins
@@ -66,7 +66,7 @@ def healthy(scene: InstallScene) -> Iterator[Finding]:
     partly = bool(gaps(scene))
     claim = Text("healthy.partly" if partly else "healthy.claim", version=str(scene.version or "?"), parts=text)
     if covered := sorted({pod.spec.node_name for pod in scene.plugin_pods if pod.spec.node_name}):
-        claim = sentences(claim, *logs_looked_at(scene.questioned.sides, covered), *looked_at(scene.seen, scene.nodes))
+        claim = sentences(claim, *looked_at(scene.seen, scene.nodes, scene.questioned.sides, covered, None))
     yield finding("healthy", claim, "suspected" if partly else "confirmed", proofs=proofs, severity="info")
 
 

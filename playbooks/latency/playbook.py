@@ -113,33 +113,20 @@ class CountRow(NamedTuple):
 LATENCY = Sheet(
     "latency",
     StageRow,
-    brief={"stage": "stage", "n": "pods", "median_s": "median s", "p95_s": "p95 s", "max_s": "max s"},
+    brief="stage n=pods median_s p95_s max_s",
 )
 PODS = Sheet(
     "slowest pods",
     PodRow,
-    brief={
-        "pod": "pod",
-        "total_s": "total s",
-        "slowest_stage": "slowest stage",
-        "slowest_s": "of it s",
-        "filters": "tries",
-    },
+    brief="pod total_s slowest_stage slowest_s=of_it_s filters=tries",
 )
 GROWTH = Sheet(
     "growth",
     Growth,
-    brief={
-        "call": "call",
-        "grows_with": "one more of",
-        "each_ms": "adds ms",
-        "low_ms": "from ms",
-        "high_ms": "to ms",
-        "twice_ms": "ms at twice",
-    },
+    brief="call grows_with=one_more_of each_ms=adds_ms low_ms=from_ms high_ms=to_ms twice_ms=ms_at_twice",
     together=3,
 )
-COUNTS = Sheet("objects", CountRow, brief={"objects": "objects", "number": "number"})
+COUNTS = Sheet("objects", CountRow, brief="objects number")
 
 
 def _pod_rows(stages: list[LatencyStage]) -> list[PodRow]:

@@ -27,7 +27,7 @@ from bot.kube.times import format_time
 from bot.report import Gap, Report, Sheet, Subject, Table, gap
 from bot.texts import Text
 from playbooks.gather.pods import gather_waiting_pod
-from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, gather_scheduler_logs
+from playbooks.gather.scheduler_logs import gather_scheduler_logs
 from playbooks.gather.scheduler_process import gather_panics
 from playbooks.gather.scheduling import gather_install, install_unread, nothing_read
 from playbooks.gather.subject import AbsentPod, FoundPod, parse_subject, resolve
@@ -135,8 +135,6 @@ def _gaps(scene: LogsScene) -> Iterator[Gap]:
     yield from (gap("objects", name, Text("gap.undecodable")) for name in scene.undecodable)
     yield from (gap for gap in (scene.subject, scene.nodes) if isinstance(gap, Gap))
     yield from () if isinstance(scene.subject, Gap) else scene.subject.gaps
-    if (more := len(scene.install.pods) - MAX_SCHEDULERS) > 0:
-        yield gap("scheduler pods", Text("logs.more-schedulers", count=more))
     for log in logged.logs:
         yield from _gaps_of(scene, log)
     if any(run.cycle.mixed for run in logged.runs):
@@ -147,7 +145,7 @@ def _gaps(scene: LogsScene) -> Iterator[Gap]:
         yield gap(LINES.title, Text("logs.routine", count=routine))
     bare = sum(len(pod_log.bare) for pod_log in logged.logs)
     if bare and logged.others:
-        yield gap(LINES.title, Text("logs.bare", count=bare, name=scene.about.name, others=", ".join(logged.others)))
+        yield gap(LINES.title, Text("logs.bare", count=bare, name=scene.about.name, others=[*logged.others]))
 
 
 def _gaps_of(scene: LogsScene, log: PodLog) -> Iterator[Gap]:
@@ -164,8 +162,6 @@ def _gaps_of(scene: LogsScene, log: PodLog) -> Iterator[Gap]:
         yield gap(source, Text("logs.cut"), Text("logs.shorter"))
     if log.ahead:
         yield gap(source, Text("logs.ahead", count=log.ahead))
-    if log.open_ended:
-        yield gap(source, Text("logs.open-ended", count=log.open_ended))
     if log.older and log.older.at and not log.lines:
         yield gap(source, Text("logs.older", at=format_time(log.older.at)), Text("logs.longer"))
 

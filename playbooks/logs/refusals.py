@@ -19,6 +19,7 @@ from bot.texts import Prose, Text, listed
 from playbooks import quotes
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduling import gather_install, install_unread, nothing_read
+from playbooks.logs.rules import covered
 from playbooks.playbook import Sources
 from playbooks.rule import Stage, rule
 from playbooks.rules.common import prose
@@ -56,10 +57,10 @@ class RefusedRow(NamedTuple):
 BY_REASON = Sheet(
     "refusals",
     RefusalRow,
-    brief={"reason": "reason", "pods": "pods", "newest": "ago", "pod": "newest pod", "nodes": "nodes"},
+    brief="reason pods newest=ago pod=newest_pod nodes",
     tells_findings=True,
 )
-BY_POD = Sheet("refused pods", RefusedRow, brief={"pod": "pod", "reason": "reason", "newest": "ago", "nodes": "nodes"})
+BY_POD = Sheet("refused pods", RefusedRow, brief="pod reason newest=ago nodes")
 
 
 class RefusedPod(NamedTuple):
@@ -77,11 +78,17 @@ class RefusedPod(NamedTuple):
 
 
 class RefusalsScene(OfInstall, frozen=True, dict=True, eq=False):
-    """The lines of the extenders' logs about filter runs; `words` is how far back they go, as typed."""
+    """The lines of the extenders' logs about filter runs of the last `since`, `words` as typed."""
 
     log: ExtenderLines
+    since: timedelta
     words: str
     taken_at: datetime
+
+    @property
+    def window(self) -> Prose:
+        """The time that was looked at: as typed, or what the logs cover."""
+        return covered(self.log.first, self.taken_at, self.since, self.taken_at) or self.words
 
     @cached_property
     def refused(self) -> list[RefusedPod]:
@@ -110,7 +117,7 @@ class RefusalsScene(OfInstall, frozen=True, dict=True, eq=False):
         if not self.by_reason:
             return None
         (reason, pods, _), *_others = self.by_reason
-        values = {"total": len(self.refused), "since": self.words, "count": len(pods)}
+        values = {"total": len(self.refused), "since": self.window, "count": len(pods)}
         return Text("refusals.verdict", reason=_shown(reason), **values)
 
     @property
@@ -135,7 +142,7 @@ async def gather_refusals(sources: Sources, since: timedelta, words: str) -> Ref
         raise nothing_read(install.gaps[0])
     seconds = max(1, int(since.total_seconds()))
     log = await gather_extender_lines(sources.cluster, install.install, _NEEDLES, _LIMIT_BYTES, seconds)
-    return RefusalsScene(install, log, words, sources.cluster.now())
+    return RefusalsScene(install, log, since, words, sources.cluster.now())
 
 
 @rule("binding-failed", *_CODES)
@@ -158,7 +165,7 @@ def none_refused(scene: RefusalsScene) -> Iterator[Finding]:
     if not scene.refused:
         sure = "suspected" if scene.gaps else "confirmed"
         proofs = [quotes.of_pod_name(scheduler) for scheduler in scene.install.pods[:1]]
-        yield finding("not-in-log", Text("refusals.none", since=scene.words), sure, (), proofs, severity="info")
+        yield finding("not-in-log", Text("refusals.none", since=scene.window), sure, (), proofs, severity="info")
 
 
 REFUSALS: tuple[Stage[RefusalsScene], ...] = (Stage("whom HAMi refused", newest_refusals, none_refused),)

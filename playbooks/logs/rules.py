@@ -17,7 +17,7 @@ from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity,
 from bot.texts import Prose, Text, listed
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
-from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, LogOf
+from playbooks.gather.scheduler_logs import LogOf
 from playbooks.gather.subject import AbsentPod, FoundPod
 from playbooks.rule import Stage, rule
 from playbooks.rules.admission.before_scheduling import not_found
@@ -93,14 +93,8 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
     def window(self) -> Prose:
         """How far back the extenders' logs were read, in words: as typed, or as far as the oldest of them reaches."""
         logs = [log.read for log in self.logs if log.container == EXTENDER_CONTAINER]
-        first = [read_line(log.first, self.taken_at) for log in logs if not isinstance(log, Gap)]
-        begun = [line.at for line in first if line and line.at]
-        if not begun or len(begun) < len(first) or min(begun) <= self.about.since + SLACK:
-            return self.words
-        seconds = max(1, round((self.as_of - min(begun)).total_seconds()))
-        short = seconds < _IN_SECONDS
-        time = Text("age.seconds", count=seconds) if short else Text("age.minutes", count=seconds // 60)
-        return Text("logs.kept", time=time)
+        first = [log.first for log in logs if not isinstance(log, Gap)]
+        return covered(first, self.as_of, self.since, self.taken_at) or self.words
 
     @property
     def severity(self) -> Severity:
@@ -114,12 +108,22 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
         """How sure a finding is: `suspected` if an extender's log that was not read whole may hold a newer run."""
         extenders = [log.read for log in self.logs if log.container == EXTENDER_CONTAINER]
         unread = self.seen.gaps or any(isinstance(log, Gap) or log.ends_early for log in extenders)
-        return "suspected" if unread or len(self.install.pods) > MAX_SCHEDULERS else "confirmed"
+        return "suspected" if unread else "confirmed"
 
     @property
     def steps(self) -> tuple[NextAction, ...]:
         """The first step of every finding about a pod that exists: to ask why it is pending."""
         return (step(Text("logs.why", pod=self._name), prose.command("why", self._name)),) if self.pod else ()
+
+
+def covered(first: Sequence[str], as_of: datetime, since: timedelta, taken_at: datetime) -> Text | None:
+    """The time that the logs with these oldest lines cover, in words; None where they reach back as far as asked."""
+    begun = [line.at for line in (read_line(text, taken_at) for text in first) if line and line.at]
+    if not begun or len(begun) < len(first) or min(begun) <= as_of - since + SLACK:
+        return None
+    seconds = max(1, round((as_of - min(begun)).total_seconds()))
+    time = Text("age.seconds", count=seconds) if seconds < _IN_SECONDS else Text("age.minutes", count=seconds // 60)
+    return Text("logs.kept", time=time)
 
 
 @rule("scheduler-panic")

@@ -1,20 +1,19 @@
 """`nodes`: are the nodes as HAMi needs them: registered, answering, unlocked, all GPUs healthy and offered?"""
 
 import asyncio
-from collections import Counter
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 import click
 
 from bot.errors import SourceError
+from bot.finding_codes import CODES
 from bot.hami.nodes.node_state import SWEPT_NODES, noun_on
 from bot.hami.nodes.registration import Registration
 from bot.kube.cluster import seen
 from bot.kube.models import NODES
-from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, Report, Subject, Table, more_than_info, step
-from bot.texts import Prose, Text, fitting, sentences
+from bot.report import Confidence, Evidence, Finding, Gap, Report, Subject, Table, more_than_info, step
+from bot.texts import Prose, Text, listed, sentences
 from playbooks import quotes
 from playbooks.gather.dra import gather_slices
 from playbooks.gather.node_side import MOST_NODES, PluginPods, gather_drivers, gather_plugins, gather_plugins_beside
@@ -29,8 +28,22 @@ from playbooks.rules.common.prose import near_names, see_all_nodes
 from playbooks.rules.dra import given_by_claims, handed_out_twice
 from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.rules.nodes.faults import gaps_of
-from playbooks.rules.nodes.sweep import logs_looked_at, looked_at
+from playbooks.rules.nodes.sweep import looked_at
 from playbooks.scenes.nodes import NodeScene, NodesScene
+
+_KINDS = {
+    "lost": "nodes.bad-registration",
+    "device-plugin-": "nodes.bad-plugin",
+    "card-not-healthy": "nodes.bad-cards",
+    "card-fault": "nodes.bad-cards",
+    "node-lock-": "nodes.bad-lock",
+    "card-cordoned": "nodes.bad-cordon",
+    "node-cordoned": "nodes.bad-cordon",
+    "node-not-ready": "nodes.bad-kubernetes",
+    "node-pressure": "nodes.bad-kubernetes",
+    "": "nodes.bad-otherwise",
+}
+"""Kinds of problems in words, by the beginnings of their codes."""
 
 
 class Request(NamedTuple):
@@ -101,20 +114,17 @@ def diagnose(snapshot: Snapshot[Request, NodesScene]) -> Report:
 
 
 def _verdict(judged: NodesJudgement, findings: Sequence[Finding], *, of_one: bool) -> Prose | None:
-    """How many nodes have which problem; None where there is one thing to tell."""
+    """How many nodes have which kind of problem; None where there is one thing to tell."""
     problems = more_than_info(findings)
     if of_one or len(problems) < 2:
         return None
-    counts = Counter[str]()
+    kinds = dict[str, set[str]]()
     for problem in problems:
-        counts[problem.code] += len(problem.scope.nodes)
-    parts = [Text("nodes.problem", count=count, code=code) for code, count in counts.items()]
-    lists = list(accumulate(parts, lambda some, more: Text("gpus.list", some=some, more=more)))
-    shorter = (Text("words.and-more", names=some, more=len(parts) - at) for at, some in enumerate(lists[:-1], 1))
-    told = [*shorter, lists[-1]]
+        about = "lost" if CODES[problem.code].loses_node else problem.code
+        kinds.setdefault(next(filter(about.startswith, _KINDS)), set()).update(problem.scope.nodes)
+    parts = [Text(_KINDS[kind], count=len(nodes)) for kind, nodes in kinds.items()]
     bad = {name for problem in more_than_info(judged.findings) for name in problem.scope.nodes}
-    amounts = {"count": len(bad), "total": judged.concerned}
-    return fitting([Text("nodes.verdict", **amounts, problems=some) for some in reversed(told)], VERDICT_LIMIT)
+    return Text("nodes.verdict", count=len(bad), total=judged.concerned, problems=listed(parts))
 
 
 def _healthy(scene: NodesScene, judged: NodesJudgement) -> list[Finding]:
@@ -127,9 +137,8 @@ def _healthy(scene: NodesScene, judged: NodesJudgement) -> list[Finding]:
         claim = Text("nodes.healthy", count=count, cards=judged.cards)
     else:
         claim = Text("nodes.rest", count=count, total=judged.concerned)
-    logs = logs_looked_at(scene.questioned.sides, judged.well)
     well = (scene.see(name).node for name in judged.well)
-    claim = sentences(claim, *logs, *looked_at(scene.seen, well, scene.plugins))
+    claim = sentences(claim, *looked_at(scene.seen, well, scene.questioned.sides, judged.well, scene.plugins))
     sure: Confidence = "suspected" if scene.once(gaps_of) else "confirmed"
     nodes = [scene.wanted] if scene.wanted else []
     return [finding("nodes-healthy", claim, sure, nodes, [_registered(first)], severity="info")]

@@ -75,18 +75,12 @@ PROBLEMS = Sheet(
         *("node", "problems", "kubernetes", "lock", "handshake", "plugin", "healthy"),
         *("cordoned", "slots", "cards", "format"),
     ),
-    brief={
-        field: field
-        for field in (
-            *("node", "problems", "kubernetes", "handshake", "plugin"),
-            *("healthy", "cordoned", "lock", "slots"),
-        )
-    },
+    brief="node problems kubernetes handshake plugin healthy cordoned lock slots",
     listed=True,
 )
 """The columns of `nodes` that tell problems, the most telling first: a message shows few."""
 ABOUT = Sheet("node", AboutRow)
-CARDS = Sheet("cards", NodeCardRow, names={"number": "index"})
+CARDS = Sheet("cards", NodeCardRow, names="number=index")
 
 _HANDSHAKE = "hami.io/node-handshake"
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))

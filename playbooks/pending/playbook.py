@@ -11,7 +11,7 @@ from bot.finding_codes import CODES, Code, PendingClass, words_of
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
 from bot.report import SEVERITIES, Finding, FirstNames, Gap, Report, Severity, Sheet, Subject, gap, step
-from bot.texts import Text, listed
+from bot.texts import Text, Texts, in_english, listed, unstopped
 from playbooks import quotes
 from playbooks.gather.pods import Waiting, gather_scene, gather_waiting, is_of
 from playbooks.gather.scheduling import InstallSeen
@@ -28,13 +28,7 @@ CAUSES = Sheet(
     "causes",
     CauseRow,
     beside=("acts", "meaning"),
-    brief={
-        "acts": "acts",
-        "meaning": "cause",
-        "pods": "pods",
-        "oldest": "oldest pod",
-        "waiting_since": "waits",
-    },
+    brief="acts meaning=cause pods oldest=oldest_pod waiting_since=waits",
     together=4,
     tells_findings=True,
     listed=True,
@@ -43,8 +37,9 @@ PODS = Sheet("pending", PendingRow)
 OTHERS = Sheet(
     "other schedulers",
     OthersRow,
-    brief={"scheduler": "scheduler", "pods": "pods", "oldest": "oldest pod", "waiting_since": "waits"},
+    brief="scheduler pods oldest=oldest_pod waiting_since=waits",
 )
+
 
 _WHO_ACTS: Mapping[PendingClass, str] = {
     "platform_fault": "pending.acts-platform",
@@ -68,16 +63,15 @@ _GRACE = timedelta(seconds=30)
 
 
 class Request(NamedTuple):
-    """The namespace whose pending pods are asked for, empty for all. `all`: everything instead of an overview.
-
-    `mine`: the asker's pods alone; `whose` are the namespaces and labels (`ml`, `owner=ada`) by which Slack knows the
-    asker's pods. Without any, they are the pods of the credentials' own namespace.
+    """The namespace whose pending pods are asked for, empty for all. `all`: everything instead of an overview. `mine`:
+    the asker's alone; Slack knows them by the namespaces and labels (`ml`, `owner=ada`) `whose`. In a shell that is
+    None: there they are the pods of the credentials' own namespace.
     """
 
     namespace: str
     all: bool
     mine: bool = False
-    whose: tuple[str, ...] = ()
+    whose: tuple[str, ...] | None = None
 
 
 class PendingScene(NamedTuple):
@@ -103,11 +97,12 @@ def request(
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, PendingScene]:
     """Reads the pending pods, and the cluster only if some are. Raises SourceError if no pods can be read."""
     cluster = sources.cluster
-    namespace = wanted.namespace or (cluster.namespace if wanted.mine and not wanted.whose else "")
+    namespace = wanted.namespace or (cluster.namespace if wanted.mine and wanted.whose is None else "")
     install, waiting = await gather_waiting(sources, namespace)
+    whose = wanted.whose or ()
     waiting = waiting._replace(
-        pods=[pod for pod in waiting.pods if is_of(pod, wanted.whose)],
-        of_others=[pod for pod in waiting.of_others if is_of(pod, wanted.whose)],
+        pods=[pod for pod in waiting.pods if is_of(pod, whose)],
+        of_others=[pod for pod in waiting.of_others if is_of(pod, whose)],
     )
     pending_in = await gather_scene(sources, install, waiting) if waiting.pods else None
     asked = "" if waiting.pods or wanted.mine else namespace
@@ -120,11 +115,11 @@ def diagnose(snapshot: Snapshot[Request, PendingScene]) -> Report:
     """The report: causes by who has to act, the platform first, then by severity, number of pods, and age."""
     scene = snapshot.scene
     gaps = [*scene.waiting.gaps, *_unjudged(scene.waiting)]
+    wanted = snapshot.request
+    if wanted.mine and not wanted.whose and (wanted.whose is not None or not scene.waiting.namespace):
+        gaps.append(gap("your pods (set mine)", Text("pending.not-mine")))
     if scene.cluster is None:
-        gaps += [
-            *scene.install.gaps,
-            *(gap("objects", name, Text("gap.undecodable")) for name in scene.undecodable),
-        ]
+        gaps += [*scene.install.gaps, *(gap("objects", name, Text("gap.undecodable")) for name in scene.undecodable)]
         gaps += [scene.deserted] if isinstance(scene.deserted, Gap) else []
         findings, tables = [_none_waits(scene, gaps)], ()
         verdict = findings[0].text
@@ -141,10 +136,12 @@ def diagnose(snapshot: Snapshot[Request, PendingScene]) -> Report:
                 _age_key(group.pods[0]),
             ),
         )
-        findings = [_held(group, now) for group in groups[:_MAX_GROUPS]]
         by_code: dict[Code, list[WaitingGroup]] = {}  # on whatever nodes it holds pods
+        by_fix: dict[str, list[WaitingGroup]] = {}
         for group in groups:
             by_code.setdefault(group.cause.code, []).append(group)
+            by_fix.setdefault(_fix(group.cause.code), []).append(group)
+        findings = [_held(group, by_fix[_fix(group.cause.code)], now) for group in groups[:_MAX_GROUPS]]
         brief = (_cause_row(code, some) for code, some in by_code.items())
         causes = CAUSES.table([_cause_row(group.cause.code, [group]) for group in groups], brief=brief)
         tables = causes, PODS.table(_pod_rows(judged, groups, snapshot))
@@ -198,20 +195,28 @@ def _unjudged(waiting: Waiting) -> list[Gap]:
 def _of_others(pods: Sequence[Pod]) -> Finding:
     """The pods of somebody else's schedulers, which say themselves why they wait: none of them counts as HAMi's."""
     names = [f"{pod.namespace}/{pod.name}" for pod in pods]
-    schedulers = ", ".join(sorted({pod.spec.scheduler_name for pod in pods}))
+    schedulers = sorted({pod.spec.scheduler_name for pod in pods})
     claim = Text("pending.of-others", count=len(pods), schedulers=schedulers, pods=prose.names(names))
     proofs = [quotes.of_pod(pod, pod.spec.scheduler_name, "{.spec.schedulerName}") for pod in pods[:_PROVEN]]
     return finding("other-scheduler", claim, "confirmed", (), proofs, severity="info")
 
 
-def _held(group: WaitingGroup, now: datetime) -> Finding:
+def _fix(code: Code) -> str:
+    fix = words_of(code, "fix")
+    return in_english(fix) if fix.key in Texts("en") else code
+
+
+def _held(group: WaitingGroup, alike: Sequence[WaitingGroup], now: datetime) -> Finding:
+    """The finding of one cause. Causes that are mended alike have one step, which says who has to do what about all."""
     cause = group.cause
     key = "pending.group" if len(group.pods) > 1 else "pending.alone"
     text = Text(key, count=len(group.pods), oldest=group.oldest, cause=cause.text)
-    look, severity = (
-        step(Text("pending.why", pod=group.oldest), prose.command("why", group.oldest)),
-        _severity(group, now),
-    )
+    pods = [f"{pod.namespace}/{pod.name}" for some in alike for pod in some.pods]
+    fix = unstopped(words_of(cause.code, "fix").about(cause.noun))
+    who = Text(_WHO_ACTS[CODES[cause.code].pending_class])
+    label = Text("pending.do", who=who, fix=fix, pods=prose.names(pods))
+    label = Text("pending.why", pod=group.oldest) if _fix(cause.code) == cause.code else label
+    look, severity = step(label, prose.command("why", group.oldest)), _severity(group, now)
     nodes, proofs = cause.scope.nodes, cause.evidence
     return finding(cause.code, text, group.confidence, nodes, proofs, severity=severity, actions=[look])
 

@@ -34,7 +34,7 @@ from playbooks.scenes.quota import QuotaScene
 KEPT_OUT_PODS = Sheet(
     "waiting for a quota",
     WaitingRow,
-    brief={"namespace": "namespace", "pod": "pod", "waiting_since": "waits", "asks": "asks"},
+    brief="namespace pod waiting_since=waits asks",
 )
 _MAX_READ, _MOST_HOLDERS = 20, 5_000
 """The most namespaces, and holders in them, whose pods are read; above, only what HAMi counts is shown."""

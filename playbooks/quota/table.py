@@ -40,24 +40,11 @@ class QuotaRow(msgspec.Struct, frozen=True):
 QUOTAS = Sheet(
     "quota",
     QuotaRow,
-    names={
-        "hami_limit": "HAMi limit",
-        "hami_counts": "HAMi counts",
-        "hami_share": "HAMi %",
-        "kubernetes_limit": "Kubernetes limit",
-        "kubernetes_counts": "Kubernetes counts",
-    },
+    names="hami_limit=HAMi_limit hami_counts=HAMi_counts hami_share=HAMi_%"
+    " kubernetes_limit=Kubernetes_limit kubernetes_counts=Kubernetes_counts",
     beside=("uses",),
-    brief={
-        "namespace": "namespace",
-        "resource": "resource",
-        "hami_limit": "HAMi limit",
-        "hami_counts": "counted",
-        "hami_share": "used",
-        "kubernetes_limit": "Kubernetes limit",
-        "kubernetes_counts": "counted",
-        "pods_ask_for": "pods ask for",
-    },
+    brief="namespace resource hami_limit=HAMi_limit hami_counts=counted hami_share=used"
+    " kubernetes_limit=Kubernetes_limit kubernetes_counts=counted pods_ask_for",
 )
 
 
@@ -111,4 +98,4 @@ def _use(by: str, limits: Sequence[QuotaLimit], used: int | None) -> list[Use]:
 def _top(scene: QuotaScene, space: Space, resource: str) -> Prose:
     amounts = ((scene.held(holder, resource), holder.name) for holder in space.holders)
     largest = sorted((amount for amount in amounts if amount[0]), key=lambda amount: (-amount[0], amount[1]))
-    return prose.names([f"{name} {amount}" for amount, name in largest])
+    return prose.names([f"{name} {amount:,}" for amount, name in largest])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from operator import attrgetter
 
 import msgspec
 from msgspec import structs
@@ -10,6 +10,7 @@ from msgspec import structs
 from bot.hami.fit import verdicts
 from bot.hami.fit.allocated_totals import Share
 from bot.hami.fit.cluster_view import View
+from bot.hami.fit.node_cache import NodeStock
 from bot.hami.fit.verdicts import NodeCards
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import Unregistered
@@ -38,11 +39,12 @@ _STATES = {
     verdicts.TYPE_MISMATCH: "other-type",
     verdicts.NODE_INSUFFICIENT: "other-type",
 }
+_DISAGREED = {"state": UNKNOWN, "slice_mib": None, "used": None, "free_mib": None, "stranded_mib": 0}
 _WITHOUT_HOLDERS = ("unhealthy", "cordoned", "other-type")
 """States of a GPU that do not depend on what is given of it."""
 
 
-class CardSeen(msgspec.Struct, frozen=True):
+class CardSeen(msgspec.Struct, frozen=True, gc=False):
     """A GPU. `used` is what all pods hold of it, `slice_mib` the most memory that one pod could get now; None if not
     known.
 
@@ -52,25 +54,21 @@ class CardSeen(msgspec.Struct, frozen=True):
 
     node: str
     card: Card
+    holders: tuple[tuple[str, bool], ...]
     state: str
-    used: Share | None
     slice_mib: int | None
-    holders: tuple[tuple[str, bool], ...] = ()
+    used: Share | None
     unknown: Prose = ""
+    cores: int = 0
+    """How many cores the GPU has, also where HAMi notes a mask of them."""
     divided: bool = True
     """Whether HAMi hands out parts of the GPU's memory."""
     noun: str = "GPU"
     """What users call such a device: GPU, NPU, …"""
-
-    @property
-    def free_mib(self) -> int | None:
-        """The memory in MiB that is not given, whether or not a pod could get it; None if not known."""
-        return None if self.used is None else max(self.card.memory_mib - self.used.memory_mib, 0)
-
-    @property
-    def stranded_mib(self) -> int:
-        """The memory in MiB that is free and that no pod can get."""
-        return 0 if self.state in (FREE, UNKNOWN, UNREGISTERED) or not self.divided else self.free_mib or 0
+    free_mib: int | None = None
+    """The memory in MiB that is not given, whether or not a pod could get it; None if not known."""
+    stranded_mib: int = 0
+    """The memory in MiB that is free and that no pod can get."""
 
 
 class GpusScene(OfCluster, frozen=True, dict=True, eq=False):
@@ -128,10 +126,9 @@ def _each(world: ClusterScene, names: Iterable[str]) -> list[CardSeen]:
     for name in names:
         *others, newest = (_cards_of(view, name, known) for view, known in zip(world.views, told, strict=True))
         by_uuid = [{card.card.uuid: card for card in cards} for cards in others]
-        newest.sort(key=lambda card: (card.card.index, card.card.uuid))
-        for card in newest:
-            agreed = all(cards.get(card.card.uuid) == card for cards in by_uuid)
-            found.append(card if agreed else structs.replace(card, state=UNKNOWN, used=None, slice_mib=None))
+        for card in sorted(newest, key=attrgetter("card.index", "card.uuid")):
+            agreed = not others or all(cards.get(card.card.uuid) == card for cards in by_uuid)
+            found.append(card if agreed else structs.replace(card, **_DISAGREED))
     return found
 
 
@@ -141,24 +138,24 @@ def _cards_of(view: View, name: str, told: "_Told") -> list[CardSeen]:
     if isinstance(seen.state, Unregistered):
         registration = seen.state.registration
         cards = view.cards_of(name, registration).cards if registration else ()
-        return [_seen(view, name, card, _ToldOf(UNREGISTERED, 0, _used(view, card)), holders) for card in cards]
-    if blocked := _blocked(view, node):
-        return [_seen(view, name, card, _ToldOf(blocked, 0, _used(view, card)), holders) for card in seen.state.cards]
+        return [_seen(name, card, _told_of(view, card, UNREGISTERED), holders) for card in cards]
+    if blocked := _blocked(seen, node):
+        return [_seen(name, card, _told_of(view, card, blocked), holders) for card in seen.state.cards]
     found: list[CardSeen] = []
     for card, kind in zip(seen.state.cards, seen.kinds, strict=True):
         alike = kind, card.card.numa, card.card.index
         if (what := told.get(alike)) is None:
             what = told[alike] = _ask(view, card, seen.state.cordoned)
-        found.append(_seen(view, name, card, what, holders))
+        found.append(_seen(name, card, what, holders))
     return found
 
 
-def _blocked(view: View, node: Node) -> str:
+def _blocked(seen: NodeStock, node: Node) -> str:
     if is_cordoned(node):
         return "node-cordoned"
     if not_ready(node):
         return "node-not-ready"
-    return "no-allocatable" if view.stock_of(node.name).by_turns else ""
+    return "no-allocatable" if seen.by_turns else ""
 
 
 def _holders(view: View, name: str) -> Mapping[str, list[tuple[str, bool]]]:
@@ -170,44 +167,39 @@ def _holders(view: View, name: str) -> Mapping[str, list[tuple[str, bool]]]:
     return found
 
 
-class _ToldOf(NamedTuple):
-    """What the filter says of a card."""
-
-    state: str
-    slice_mib: int | None
-    used: Share | None
-    unknown: Prose = ""
-
-
-_Told = dict[tuple[int, int, int], _ToldOf]
+_Told = dict[tuple[int, int, int], CardSeen]
 """Results by what is equal for cards that differ only in their UUID: tens of thousands are of a few hundred kinds."""
 
 
-def _seen(
-    view: View, name: str, card: CardState, told: _ToldOf, holders: Mapping[str, list[tuple[str, bool]]]
-) -> CardSeen:
+def _seen(name: str, card: CardState, told: CardSeen, holders: Mapping[str, list[tuple[str, bool]]]) -> CardSeen:
+    mine = holders.get(card.card.uuid)
+    return structs.replace(told, node=name, card=card.card, holders=tuple(sorted(mine)) if mine else ())
+
+
+def _told_of(view: View, card: CardState, state: str, slice_mib: int | None = 0, unknown: Prose = "") -> CardSeen:
+    """What is equal for alike cards, without the node and the holders."""
     device = view.facts.config.device_of(card.card.type)
-    cores = device.vendor.count_cores(card.card.cores)  # their number where HAMi notes a mask of them
-    shown = card.card if cores == card.card.cores else structs.replace(card.card, cores=cores)
+    count, divided = device.vendor.count_cores, bool(device.resources.memory)
+    used = None if view.ledger is None else Share(card.slots, card.memory_mib, count(card.cores))
+    free = None if used is None else max(card.card.memory_mib - used.memory_mib, 0)
+    lost = 0 if state in (FREE, UNKNOWN, UNREGISTERED) or not divided else free or 0
     return CardSeen(
-        name,
-        shown,
-        told.state,
-        told.used,
-        told.slice_mib,
-        holders=tuple(sorted(holders.get(card.card.uuid, ()))),
-        unknown=told.unknown,
-        divided=bool(device.resources.memory),
+        "",
+        card.card,
+        (),
+        state,
+        slice_mib,
+        used,
+        unknown=unknown,
+        cores=count(card.card.cores),
+        divided=divided,
         noun=device.vendor.names.noun,
+        free_mib=free,
+        stranded_mib=lost,
     )
 
 
-def _used(view: View, card: CardState) -> Share | None:
-    count = view.facts.config.device_of(card.card.type).vendor.count_cores
-    return None if view.ledger is None else Share(card.slots, card.memory_mib, count(card.cores))
-
-
-def _ask(view: View, card: CardState, cordoned: frozenset[str]) -> _ToldOf:
+def _ask(view: View, card: CardState, cordoned: frozenset[str]) -> CardSeen:
     """Whether the card would take the smallest pod, and the largest."""
     device = view.facts.config.device_of(card.card.type)
     least = device.vendor.least(card, device.word)
@@ -218,7 +210,7 @@ def _ask(view: View, card: CardState, cordoned: frozenset[str]) -> _ToldOf:
     if view.ledger is None and state not in _WITHOUT_HOLDERS:
         state = UNKNOWN
     slice_mib = None if state == UNKNOWN else max(device.vendor.slices(card), default=0) if state == FREE else 0
-    return _ToldOf(state, slice_mib, _used(view, card), verdict.unknown)
+    return _told_of(view, card, state, slice_mib, verdict.unknown)
 
 
 def _state(code: str, card: CardState, divided: bool) -> str:  # noqa: FBT001  # of the device

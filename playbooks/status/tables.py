@@ -66,9 +66,9 @@ class FlagRow(NamedTuple):
 COMPONENTS = Sheet(
     "components",
     ComponentRow,
-    brief={"component": "component", "state": "state", "version": "version", "object": "object"},
+    brief="component state version object",
 )
-FLAGS = Sheet("flags", FlagRow, brief={"of": "of", "flag": "flag", "value": "value"})
+FLAGS = Sheet("flags", FlagRow, brief="of flag value")
 
 
 def tables(scene: InstallScene) -> tuple[Table, ...]:

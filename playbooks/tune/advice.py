@@ -64,7 +64,7 @@ class AdviceRow(NamedTuple):
 ADVICE = Sheet(
     "advice",
     AdviceRow,
-    brief={"topic": "topic", "current": "now", "recommended": "then", "object": "of", "direction": "do", "why": "why"},
+    brief="topic current=now recommended=then object=of direction=do why",
     together=3,
     tells_findings=True,
 )

@@ -233,11 +233,11 @@ class MeasuredRow(NamedTuple):
     answer: Difference
 
 
-CHANGED = Sheet("changed", ChangeRow, brief={"setting": "setting", "before": "before", "after": "after"}, together=3)
+CHANGED = Sheet("changed", ChangeRow, brief="setting before after", together=3)
 MEASURED = Sheet(
     "measured",
     MeasuredRow,
-    brief={"figure": "figure", "before": "before", "after": "after", "answer": "answer"},
+    brief="figure before after answer",
     together=3,
 )
 
@@ -292,7 +292,7 @@ def effect_report(
     """The report of a comparison; `came` is its verdict and the text of it."""
     kind, verdict = came
     lines = [Text("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
-    changed = Text("tune.compare-changed", changes=prose.several(lines, _TOLD_CHANGES))
+    changed = Text("tune.compare-changed", changes=prose.names(lines, _TOLD_CHANGES))
     claim = sentences(verdict, changed if lines else Text("tune.compare-same"), also)
     sure = "suspected" if unsure or kind in (_FEW, _LOAD, _UNCHANGED) else "confirmed"
     severity = "warning" if kind == "worse" else "info"

@@ -167,11 +167,11 @@ class ValuesLine(NamedTuple):
 _TEMPLATE = Sheet(
     "template",
     TemplateRow,
-    brief={"setting": "setting", "deployed": "now", "template": "then", "use": "use"},
+    brief="setting deployed=now template=then use",
     together=3,
     tells_findings=True,
 )
-_LINES = Sheet("values.yaml", ValuesLine, brief={"line": "line"})
+_LINES = Sheet("values.yaml", ValuesLine, brief="line")
 _OF_THE_CHART = (
     "http_bind",
     "cert_file",

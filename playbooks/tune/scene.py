@@ -149,7 +149,6 @@ _LOCKS = "lock"
 _MAY_LACK_SHARE = ("card-time-slicing-exhausted", "node-unfit-pod")
 _REFUSED = tuple(reason.text for reason in REASONS if reason.finding in _MAY_LACK_SHARE)
 """HAMi's words for a node whose GPUs may lack a share: that reason, or up to 2.9 only that the node does not fit."""
-_LIMITS = ("kube-qps", "kube-burst")
 
 
 class Throttled(NamedTuple):
@@ -193,16 +192,6 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
     def flags(self) -> dict[str, str]:
         """The flags of `scheduler`, or of the Deployment without one: replicas differ during a rollout."""
         return flags_of(self.scheduler.spec) if self.scheduler else self.install.flags
-
-    @cached_property
-    def held_back(self) -> Throttled:
-        """The requests that extenders held back under the present client limits, `--kube-qps` and `--kube-burst`."""
-        same = [
-            (pod, waits)
-            for pod, waits in self.throttled.by_scheduler
-            if all(flags_of(pod.spec).get(name) == self.flags.get(name) for name in _LIMITS)
-        ]
-        return self.throttled._replace(by_scheduler=tuple(same))
 
     @cached_property
     def held(self) -> list[MeasuredHolding]:

@@ -148,7 +148,7 @@ def rate(scene: TuneScene) -> list[Advice]:
     if not scene.install.seen:
         return [_no_rate(topic, scene, Text("tune.scheduler-unknown")) for topic in _FLAGS]
     nodes = None if isinstance(scene.nodes, Gap) else len(scene.nodes)
-    throttled = are_felt(scene.held_back.waits)
+    throttled = are_felt(scene.throttled.waits)
     if nodes is None and not throttled:
         return [_no_rate(topic, scene, Text("tune.rate-unknown")) for topic in _FLAGS]
     by_size = client_for(nodes or 0)
@@ -162,9 +162,9 @@ def _rate(topic: Topic, wanted: int, client: Client, scene: TuneScene, nodes: in
     set_to = f"{current:g}" if current else Text("tune.default", value=str(_UNSET[topic]))
     if _number(scene.flags.get("kube-qps", "")) < 0:
         return kept(topic, set_to, Text("tune.rate-off"))
-    raises, waits = (current or _UNSET[topic]) < wanted, scene.held_back.waits
+    raises, waits = (current or _UNSET[topic]) < wanted, scene.throttled.waits
     felt = are_felt(waits)
-    unread = bool(scene.held_back.gaps) or not scene.install.pods
+    unread = bool(scene.throttled.gaps) or not scene.install.pods
     if unread and not raises and not waits:
         return _no_rate(topic, scene, Text("tune.log-unread"))
     why = Text("tune.rate-by-size-alone" if unread else "tune.rate-by-size", nodes=nodes, wanted=wanted)
@@ -178,7 +178,7 @@ def _rate(topic: Topic, wanted: int, client: Client, scene: TuneScene, nodes: in
     if not raises:
         return kept(topic, set_to, why)
     row = AdviceRow(topic, "raise", "", set_to, str(wanted), why)
-    throttling = (proof for pod, held in scene.held_back.by_scheduler if held for proof in _of_waits(pod, held))
+    throttling = (proof for pod, held in scene.throttled.by_scheduler if held for proof in _of_waits(pod, held))
     claim = Text("tune.rate-claim", flag=f"--{topic}", current=set_to, wanted=wanted, why=why)
     return changed(
         row,
@@ -186,7 +186,7 @@ def _rate(topic: Topic, wanted: int, client: Client, scene: TuneScene, nodes: in
         (*throttling, *flag(scene, topic).proof, *(() if felt else node_count(scene))),
         _set_flag(topic, wanted, f"kube-qps={client.qps} kube-burst={client.burst}", scene),
         severity="warning" if felt else "info",
-        confidence="suspected" if scene.held_back.gaps or scene.seen.gaps else "confirmed",
+        confidence="suspected" if scene.throttled.gaps or scene.seen.gaps else "confirmed",
     )
 
 

@@ -55,8 +55,8 @@ class OwnedRow(NamedTuple):
     asks: str
 
 
-ROLES = Sheet("roles", OwnedRow, names={"gpus_each": "GPUs each"})
-CANDIDATES = Sheet("candidate nodes", CandidateRow, names={"number": "count"})
+ROLES = Sheet("roles", OwnedRow, names="gpus_each=GPUs_each")
+CANDIDATES = Sheet("candidate nodes", CandidateRow, names="number=count")
 _MOST_ROWS = 50
 _BY_ITS_MEMORY = ("scheduler-ledger-stale", "registration-ignored", "node-unfit-pod")
 """Codes of findings that HAMi's scheduler refuses nodes by what it remembers, and not by what the objects say."""
@@ -124,11 +124,10 @@ def diagnose(snapshot: Snapshot) -> Report:
     """The report on the pod: why it is pending, or did not get its device."""
     scene, subject, name = snapshot.scene, snapshot.subject, snapshot.wanted.name
     full, tables, gaps = f"{subject.namespace}/{subject.name}", list[Table](), list[Gap]()
-    by_prefix = False
     if found := snapshot.found:
-        by_prefix, gaps = found.by_prefix, [*found.gaps]
-    if by_prefix:
-        gaps.append(gap("pod", Text("not-found.by-prefix", name=name, pod=full)))
+        gaps += found.gaps
+    if found and found.by_prefix:
+        gaps.append(gap(f"pod called {name}", Text("not-found.by-prefix", name=name, pod=full)))
     match scene:
         case PodScene():
             judged = judge(scene)
@@ -146,14 +145,11 @@ def diagnose(snapshot: Snapshot) -> Report:
             owner = f"{snapshot.wanted.kind} {name}"
             told = Text("not-found.most-in-need", pod=full, owner=owner, count=len(found.alike))
             gaps.append(gap("the other pods", told, Text("not-found.each-alone")))
-    claim = findings[0].text
-    verdict = Text("not-found.instead", pod=full, name=name, claim=claim) if by_prefix else claim
     return new_report(
         playbook="why",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=subject,
-        verdict=verdict,
         findings=[*findings, *background(list(scene.nodes.values()))],
         tables=tables,
         gaps=gaps,

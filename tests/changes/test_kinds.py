@@ -7,15 +7,7 @@ import pytest
 
 from bot.changes.deadline import LONGEST_S, SHORTEST_S, USUAL_S
 from bot.changes.effects import blast_radius
-from bot.changes.kinds import (
-    KINDS,
-    PROFILING,
-    VERBS,
-    ChangeKind,
-    DeploymentContext,
-    Number,
-    kind_of,
-)
+from bot.changes.kinds import KINDS, PROFILING, VERBS, ChangeKind, DeploymentContext, Number, kind_of
 from bot.changes.plan import NothingToDo, Plan, Raise, plan_extension, plan_raise
 from bot.changes.record import KEY, Refusal, read_record, write_record
 from bot.errors import UsageError

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from slack_bolt.app.async_app import AsyncApp
 
 from bot.changes.plan import annotation, unfinished_rollout
 from bot.kube.client.connect import open_cluster, open_writer
 from bot.kube.client.live import LiveCluster
 from bot.kube.client.responses import ServerClock
 from bot.settings.schema import AccessSettings, ProfileSettings, Settings
-from bot.slack.app import Grouped
 from bot.slack.calls import open_client
 from bot.slack.gateway import Gateway
 from bot.slack.outbox import Outbox
@@ -236,7 +236,7 @@ class Place:
             )
             here = ChangeSupervisor(settings, (), sources, ChangeDeps(writing, capture), self.now)
             change, inbox = here.begin(deps), Inbox(deps)
-            digests, listening = Digests(deps), Grouped()
+            digests, listening = Digests(deps), AsyncApp(name="test", token="xoxb-test")
             profiling.register(listening, inbox, ProfileService(inbox, ProfileSettings()))
             changes.register(listening, inbox, change)
             keeper = Keeper(deps, OncallPlan(self.room, IncidentTimes(), (), "", "test"))

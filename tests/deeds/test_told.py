@@ -56,20 +56,15 @@ async def _told_after_a_restart(place: Place) -> str:
 # ---------------------------------------------------------------------------------------------- after a restart
 
 
-async def _profile(place: Place, life: Life) -> None:
-    asked = place.asked(HEAP, public=True, asked_ts=TS, thread_ts=TS)
-    async with place.bot(life=life) as bot:
-        await bot.does("profile", asked)
-    assert not life.dead or len(life.names) > 0
-
-
 async def test_a_profile_that_a_kill_cut_off_is_told_with_its_words_and_an_answer_stays(
     tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
     async def case(place: Place, at: int | None, when: When, away_s: float = 0.0) -> list[str]:
         await place.new_case()
         life = Life(at, when)
-        await _profile(place, life)
+        async with place.bot(life=life) as bot:
+            await bot.does("profile", place.asked(HEAP, public=True, asked_ts=TS, thread_ts=TS))
+        assert life.dead == (at is not None)
         kept, answered = place.is_kept(), place.answers().get(KEY, "")
         place.ahead_s = away_s
         for _ in range(2):

@@ -8,20 +8,7 @@ from hypothesis import strategies as st
 
 from bot.hami.fit.advice import changed, smallest_changes
 from bot.hami.fit.blockers import pods_to_end
-from tests.hami.build import (
-    V27,
-    V29,
-    V210,
-    card,
-    gpu_node,
-    holder,
-    mig_card,
-    node,
-    quota,
-    request,
-    view,
-    wants,
-)
+from tests.hami.build import V27, V29, V210, card, gpu_node, holder, mig_card, node, quota, request, view, wants
 
 
 def used(name, node_name, *shares, **fields):

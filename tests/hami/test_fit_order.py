@@ -301,5 +301,3 @@ def test_the_choice_among_many_cards_is_only_made_when_a_later_container_depends
 
 def test_rules_of_a_newer_version_are_those_of_the_newest_read_but_for_its_notes_on_quotas():
     assert rules_of(Version(3, 0)) == structs.replace(rules_of(V210), merges_quotas=True)
-    assert not rules_of(V25).explains
-    assert rules_of(V26).explains

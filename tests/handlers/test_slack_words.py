@@ -3,15 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.errors import UsageError
-from handlers.parsing.question import (
-    LONGEST,
-    as_delivered,
-    command_words,
-    join_words,
-    mentioned_words,
-    plain_text,
-    split_words,
-)
+from handlers.parsing.question import LONGEST, as_delivered, join_words, mentioned_words, plain_text, split_words
 
 
 @pytest.mark.parametrize(
@@ -82,8 +74,8 @@ def test_the_mention_of_somebody_else_stays():
     assert mentioned_words({"text": "<@U0BOT2> why"}, "U0BOT") == "<@U0BOT2> why"
 
 
-def test_a_message_and_a_command_may_come_without_text():
-    assert mentioned_words({}, "U0BOT") == command_words({"text": None}) == ""
+def test_a_message_may_come_without_text():
+    assert mentioned_words({}, "U0BOT") == mentioned_words({"text": None}, "U0BOT") == ""
 
 
 # Words as the bot itself writes them into a button: a verb, names, types and reasons in their normal form.

@@ -7,7 +7,6 @@ import pytest
 from bot.render.terminal import terminal
 from bot.report import Report
 from bot.texts import Texts
-from playbooks.gather import latency as gather
 from playbooks.latency.playbook import CountRow
 from tests.latency.support import at, latency, pods_of, said, stages, started
 from tests.playbooks.world import HAMI, READY, codes, event, gpu, pod, refused
@@ -268,14 +267,6 @@ def test_one_held_back_request_does_not_explain_a_slow_binding(tmp_path: Path) -
     lines = said(filter=1, chosen=1, bind=1, bound=60)
     first = latency(tmp_path, started(after=61), extender=lines + line, kube=TRIED).findings[0]
     assert "the log shows no reason" in first.claim
-
-
-def test_of_very_many_new_pods_the_newest_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather, "MOST_PODS", 2)
-    pods = [started(name, age=600 + more) for name, more in (("old", 30), ("a", 0), ("b", 0))]
-    report = latency(tmp_path, *pods)
-    assert {row.pod for row in pods_of(report)} == {"ml/a", "ml/b"}
-    assert "only the newest 2 of 3 new pods are measured" in [gap.why for gap in report.gaps]
 
 
 _KUBE = f"{HAMI}/hami-scheduler-0/kube-scheduler"

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
+from slack_bolt.app.async_app import AsyncApp
 
-from bot.slack.app import Grouped
 from bot.slack.people import Home
 from bot.slack.question_tasks import Work
 from bot.store import Store, open_store
@@ -57,7 +57,7 @@ async def _a_desk(rig: Rig, life: Life, own: Store | None = None) -> AsyncGenera
     deps = rig.deps(store, life.of(rig.outbox))
     deps = replace(deps, gateway=life.of(rig.bot.gateway), work=Work(store, deed_s=60))
     inbox = Inbox(deps)
-    register(Grouped(), inbox, TriageService(deps, rig.keeper(), ()), Digests(deps))
+    register(AsyncApp(name="test", token="xoxb-test"), inbox, TriageService(deps, rig.keeper(), ()), Digests(deps))
     yield inbox
     assert (await deps.work.drain(60)).lost == 0 or life.dead
 

@@ -306,9 +306,7 @@ async def test_digests_are_listed_and_stopped_in_their_channel(rig: Rig) -> None
 
 
 @pytest.mark.parametrize(
-    "words",
-    [["0 9 * * 1-5", "Europe/Berlin"], ["0", "9", "*", "*", "1-5", "Europe/Berlin"]],
-    ids=["quoted", "bare"],
+    "words", [["0 9 * * 1-5", "Europe/Berlin"], ["0", "9", "*", "*", "1-5", "Europe/Berlin"]], ids=["quoted", "bare"]
 )
 def test_a_cron_expression_needs_no_quotes(words: list[str]) -> None:
     assert read_digest(words) == AddDigest(Schedule("0 9 * * 1-5", "Europe/Berlin"))

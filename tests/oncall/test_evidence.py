@@ -20,7 +20,8 @@ from handlers.oncall.incident_threads import Bounds, EvidenceRequest, evidence
 from handlers.oncall.keeper import Keeper
 from playbooks.playbook import Sources
 from sandbox.slack.content import strings_of
-from tests.oncall.rig import Rig, files, on_rig, pending, with_rig
+from tests.cases_support import CASES
+from tests.oncall.rig import Rig, files, on_rig, pending, text, with_rig
 from tests.playbooks.world import cluster, gpu, gpu_node, none_of, pod, record, refused, running
 from tests.slack.outbox_support import ONCALL
 
@@ -81,7 +82,7 @@ def recorded(folder: Path, **more: Any) -> Path:
 async def test_what_is_too_large_is_not_attached_and_the_evidence_says_so(
     rig: Rig, *, bounds: Bounds, told: str
 ) -> None:
-    message = await evidence(rig.deps(), "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"), bounds)
+    message, _ = await evidence(rig.deps(), "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"), bounds)
     said = "".join(strings_of(list(message.blocks)))
     assert "No recording is attached: " in said
     assert told in said
@@ -131,6 +132,15 @@ async def test_head_and_evidence_tell_one_severity(rig: Rig, keeper: Keeper) -> 
     assert "Warning: " not in reply
 
 
+@on_rig(lambda _: CASES / "hami-2.10" / "recording.tar.gz", new=True)
+async def test_the_head_s_next_step_is_the_first_of_the_answer_in_its_thread(rig: Rig, keeper: Keeper) -> None:
+    await keeper.take([pending(0, pod="s11-card-not-health")])
+    await rig.passes(120, keeper, step_s=30)
+    [head] = rig.heads()
+    [reply] = rig.replies(head)
+    assert all("Remove pool=sick from the nodeSelector" in said for said in (text(head), reply))
+
+
 @on_rig(3)
 async def test_the_evidence_of_what_is_critical_waits_for_no_head_of_what_is_not(rig: Rig, keeper: Keeper) -> None:
     calm = [
@@ -148,6 +158,6 @@ async def test_the_evidence_of_what_is_critical_waits_for_no_head_of_what_is_not
 
 @on_rig(lambda folder: recorded(folder, missing=("configmaps",)), new=True)
 async def test_what_a_recording_lacks_is_said_beside_it(rig: Rig) -> None:
-    message = await evidence(rig.deps(), "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"))
+    message, _ = await evidence(rig.deps(), "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"))
     assert "The recording lacks what could not be read: " in "".join(strings_of(list(message.blocks)))
     assert "x.tar.gz" in [file.name for file in message.files]

@@ -21,14 +21,7 @@ from bot.triage.state import Act, act
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.paging import LASTING_S, Paging
 from tests.oncall.bot import GIVEN, played, webhook
-from tests.oncall.pagers import (
-    ROUTING_KEY,
-    SECRET,
-    SIGNING,
-    Pagers,
-    pagerduty_posts,
-    signed,
-)
+from tests.oncall.pagers import ROUTING_KEY, SECRET, SIGNING, Pagers, pagerduty_posts, signed
 from tests.oncall.rig import TERMS, Rig, a_rig, pending
 from tests.oncall.scenes import busy_cluster
 

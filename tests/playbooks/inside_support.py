@@ -4,19 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.report import Report
-from tests.playbooks.world import (
-    Object,
-    ago,
-    ask,
-    card,
-    cluster,
-    container,
-    given,
-    gpu,
-    gpu_node,
-    plugin_pod,
-    pod,
-)
+from tests.playbooks.world import Object, ago, ask, card, cluster, container, given, gpu, gpu_node, plugin_pod, pod
 
 HALF = given("gpu-1", ("GPU-0", 8000, 0))
 WHOLE = given("gpu-1", ("GPU-0", 16384, 100))

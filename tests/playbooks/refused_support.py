@@ -2,14 +2,7 @@
 
 from typing import Any
 
-from tests.playbooks.world import (
-    Object,
-    ago,
-    event,
-    none_of,
-    pod,
-    refused,
-)
+from tests.playbooks.world import Object, ago, event, none_of, pod, refused
 
 FULL = "1 1/1 CardInsufficientMemory"
 

@@ -3,14 +3,7 @@
 from pathlib import Path
 
 from bot.report import Report
-from tests.playbooks.world import (
-    Object,
-    ask,
-    cause,
-    cluster,
-    given,
-    pod,
-)
+from tests.playbooks.world import Object, ask, cause, cluster, given, pod
 
 PLACED = given("gpu-1", ("GPU-gpu-1", 1000, 0))
 REJECTED = "Pod was rejected: Allocate failed due to rpc error: code = Unknown desc = {}, which is unexpected"

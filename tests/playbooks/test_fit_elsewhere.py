@@ -7,19 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.report import Report
-from tests.playbooks.world import (
-    Object,
-    cause,
-    cluster,
-    codes,
-    container,
-    fit,
-    gpu,
-    gpu_node,
-    pod,
-    quotes,
-    running,
-)
+from tests.playbooks.world import Object, cause, cluster, codes, container, fit, gpu, gpu_node, pod, quotes, running
 
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 ILL = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}

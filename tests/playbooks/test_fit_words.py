@@ -10,6 +10,7 @@ from bot.errors import UsageError
 from bot.report import Report
 from bot.texts import in_english
 from handlers.parsing.slack_grammar import ManifestWanted, understand
+from playbooks.fit.gpu_words import model_in
 from playbooks.own.discovery import find
 from tests.cases_support import VERSIONS, Question
 from tests.playbooks.tables import table
@@ -113,6 +114,27 @@ def test_what_was_typed_is_refused_as_it_was_typed(typed: str, told: str, hint: 
     assert in_english(refused.value.hint).endswith(hint)
 
 
+@pytest.mark.parametrize("cards", ["4x40GB", "4x40"])
+def test_the_example_for_what_was_mistyped_keeps_its_options(cards: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        find("fit").request(cards=cards, cores=30, type="Tesla T4")
+    assert refused.value.example == "fit 4x40Gi --cores 30 --type 'Tesla T4'"
+
+
+def test_a_model_as_vendors_name_them_is_a_type_of_gpus() -> None:
+    assert find("fit").request(cards="2xH100:16Gi") == find("fit").request(cards="2x16Gi", type="H100")
+    models = {
+        "H100s": "H100",
+        "a100-sxm4-80gb": "A100",
+        "rtx4090": "4090",
+        "L40S": "L40",
+        "MI300X": "MI300X",
+        "t4": "T4",
+    }
+    assert {word: model_in(word) for word in models} == models
+    assert not [word for word in ("s03", "p50", "v2", "k8s", "8080", "a1", "a100-01", "gpu-node-09") if model_in(word)]
+
+
 def test_in_slack_two_numbers_side_by_side_get_the_same_advice() -> None:
     with pytest.raises(UsageError) as refused:
         understand(["fit", "2", "8Gi"])
@@ -149,10 +171,10 @@ def test_in_slack_words_are_answered_and_fit_alone_opens_the_form() -> None:
 
 def test_the_request_is_shown_as_it_was_read(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node("gpu-1")), "1x4Gi", cores=30, type="t4", namespace="ml")
-    assert report.verdict == "1x4Gi (1 x 4,096 MiB, 30% of the cores) fits now on 1 node: gpu-1."
+    assert report.verdict == "1xt4:4Gi (1 x 4,096 MiB, 30% of the cores) fits now on 1 node: gpu-1."
     (row,) = table(report, "request as read")
     assert (row["namespace"], row["memory"], row["cores"], row["only"]) == ("ml", "4,096 MiB", "30%", "use_type: t4")
-    assert (report.subject.kind, report.subject.namespace, report.subject.name) == ("GPUs", "ml", "1x4Gi")
+    assert (report.subject.kind, report.subject.namespace, report.subject.name) == ("GPUs", "ml", "1xt4:4Gi")
 
 
 def test_a_whole_card_is_exclusive_since_2_7_and_was_not_before(tmp_path: Path) -> None:
@@ -334,7 +356,7 @@ def test_a_namespace_in_which_nothing_was_seen_is_told_beside_the_answer(tmp_pat
     objects = cluster(gpu_node(), used(10, namespace="team"))
     report = ask(tmp_path / "none", objects, "1x1Gi", type="T4", namespace="tema")
     assert codes(report) == ["fits", "not-found"]
-    assert report.verdict.startswith("1x1Gi (1 x 1,024 MiB) fits now")
+    assert report.verdict.startswith("1xT4:1Gi (1 x 1,024 MiB) fits now")
     assert commands(report) == ["fit 1x1024Mi --type T4 -n team"]
     for number, there in enumerate(("team", "default", "")):
         assert codes(ask(tmp_path / str(number), objects, "1x1Gi", namespace=there)) == ["fits"]
@@ -344,7 +366,7 @@ def test_every_node_is_accounted_for_in_words(tmp_path: Path) -> None:
     others = [gpu_node(f"v-{at}", card(f"GPU-v-{at}", type="NVIDIA V100")) for at in range(3)]
     report = ask(tmp_path, cluster(gpu_node(), *others, node("cpu-1"), used(16000)), "1x8Gi", type="T4")
     assert report.verdict == (
-        "1x8Gi fits on none of the 5 nodes now: 1 with too little free memory; 3 with GPUs of other types; "
+        "1xT4:8Gi fits on none of the 5 nodes now: 1 with too little free memory; 3 with GPUs of other types; "
         "1 not registered with HAMi."
     )
 

@@ -117,7 +117,10 @@ def test_a_card_s_state_is_why_it_takes_no_pod(
 
 def test_a_card_cordoned_by_annotation_is_no_room_from_2_10_on(tmp_path: Path) -> None:
     one = gpu_node(annotations={"hami.io/device-cordon": "GPU-gpu-1"})
-    assert states(ask(tmp_path / "new", one)) == ["cordoned"]
+    report = ask(tmp_path / "new", one)
+    assert states(report) == ["cordoned"]
+    undo = report.findings[-1].next_actions[-1]
+    assert (undo.command, undo.changes_cluster) == ("kubectl annotate node gpu-1 hami.io/device-cordon-", True)
     assert states(ask(tmp_path / "old", one, version="2.9.0")) == ["free"]
 
 
@@ -139,7 +142,7 @@ def test_a_node_that_is_not_ready_has_no_room(tmp_path: Path) -> None:
     one["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     report = ask(tmp_path, one)
     assert states(report) == ["node-not-ready"]
-    assert report.verdict == "None of 1 GPUs is known to have room: 1 on nodes that are not ready."
+    assert report.verdict == "None of 1 GPUs is known to have room: node not ready (1)."
 
 
 def test_a_mig_card_gives_its_largest_profile_that_has_a_place(tmp_path: Path) -> None:
@@ -151,7 +154,7 @@ def test_a_mig_card_gives_its_largest_profile_that_has_a_place(tmp_path: Path) -
 def test_mig_before_2_10_is_not_judged_and_that_is_said(tmp_path: Path) -> None:
     report = ask(tmp_path, gpu_node("gpu-1", card("GPU-0"), card("GPU-1", mode="mig")), version="2.9.0")
     assert states(report) == ["free", "unknown"]
-    assert report.verdict.startswith("1 of 2 GPUs can still take a pod (1 could not be checked)")
+    assert report.verdict.endswith(" 1 could not be checked.")
     assert cause(report).confidence == "suspected"
     assert [gap.why for gap in report.gaps] == ["MIG templates of versions before 2.10"]
 
@@ -181,7 +184,7 @@ def test_a_registration_as_text_is_quoted_card_by_card(tmp_path: Path) -> None:
 def test_full_cards_are_a_warning_that_says_what_they_lack_but_of_one_node_alone(tmp_path: Path) -> None:
     objects = gpu_node(), running("holder", "gpu-1", ("GPU-gpu-1", 16384, 0))
     report = ask(tmp_path / "all", *objects)
-    assert report.verdict == "None of 1 GPUs is known to have room: 1 without free memory."
+    assert report.verdict == "None of 1 GPUs is known to have room: no memory (1)."
     assert (codes(report), report.severity) == (["capacity"], "warning")
     assert "GPU-gpu-1,NVIDIA,16384,0:;" in quotes(report)
     report = ask(tmp_path / "one", *objects, node="gpu-1")
@@ -192,7 +195,7 @@ def test_memory_that_nobody_can_get_is_told_with_its_reasons(tmp_path: Path) -> 
     full = gpu_node("gpu-2", card("GPU-a", memory=10000))
     report = ask(tmp_path, gpu_node("gpu-1"), full, running("holder", "gpu-2", ("GPU-a", 4000, 100)))
     told = only(report, "stranded-capacity")
-    assert told.claim == "6,000 MiB are free on GPUs that can take no pod: 1 without free cores."
+    assert told.claim == "6,000 MiB are free on GPUs that can take no pod: no cores (1)."
     assert (told.severity, told.scope.nodes) == ("warning", ("gpu-2",))
     assert "GPU-a,NVIDIA,4000,100:;" in [proof.quote for proof in told.evidence]
     assert commands(report) == ["gpus --node gpu-2"]

@@ -374,6 +374,7 @@ def test_without_a_pod_it_tells_whom_hami_refused_as_grep_counts_them(version: s
     report = cases_support.ask(CASES / version / "recording.tar.gz", verb="logs", since="2d")
     [refused] = [table for table in report.tables if table.title == "refused pods"]
     assert {row[0] for row in refused.rows} == grepped(version)
+    assert "that the log covers: " in report.verdict
     assert all(finding.evidence for finding in report.findings)
 
 

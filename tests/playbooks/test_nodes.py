@@ -32,8 +32,7 @@ from tests.playbooks.world import (
 def test_a_healthy_cluster_gives_one_finding_that_is_no_warning(tmp_path: Path) -> None:
     report = ask(tmp_path, *healthy("gpu-1"), *healthy("gpu-2"), node("cpu-1"))
     assert (codes(report), report.severity, report.gaps) == (["nodes-healthy"], "info", ())
-    logs = "The device plugins' logs were read on 2 of 2 nodes."
-    assert report.verdict == f"2 GPU nodes are registered with HAMi (2 GPUs) and show no fault. {logs}"
+    assert report.verdict == "2 GPU nodes are registered with HAMi (2 GPUs) and show no fault."
     assert report.tables == ()
 
 
@@ -153,6 +152,9 @@ def test_unhealthy_cards_are_counted_and_quoted(tmp_path: Path) -> None:
     assert faults(report) == ["card-not-healthy"]
     assert cause(report).claim.startswith("1 GPU on gpu-1")
     assert quotes(report) == [json.dumps(sick)]
+    look, restart = cause(report).next_actions
+    assert ("Xid" in look.label, look.command) == (True, cause(report).evidence[0].command)
+    assert restart.changes_cluster
     assert rows(report)["gpu-1"]["healthy"] == "1/2"
 
 
@@ -160,19 +162,19 @@ def test_cordoned_cards_are_told_and_a_cordon_in_vain_too(tmp_path: Path) -> Non
     one = gpu_node("gpu-1", annotations={"hami.io/device-cordon": "GPU-gpu-1, GPU-elsewhere"})
     report = ask(tmp_path / "new", one, plugin("gpu-1"))
     assert faults(report) == ["card-cordoned", "card-cordon-ignored"]
-    assert quotes(report)[:2] == ["GPU-gpu-1", "GPU-elsewhere"]
+    assert quotes(report)[:2] == ["GPU-gpu-1, GPU-elsewhere"] * 2
     assert faults(ask(tmp_path / "old", one, plugin("gpu-1"), version="2.9.0")) == ["card-cordon-ignored"]
 
 
 def test_a_cordoned_card_comes_with_how_to_uncordon_it_after_who_did(tmp_path: Path) -> None:
     cordon = "hami.io/device-cordon"
     report = ask(tmp_path / "one", gpu_node("gpu-1", annotations={cordon: "GPU-gpu-1"}), plugin("gpu-1"))
-    _, who, undo = cause(report).next_actions
+    who, undo = cause(report).next_actions
     assert "--show-managed-fields" in who.command
     assert (undo.command, undo.changes_cluster) == (f"kubectl annotate node gpu-1 {cordon}-", True)
-    both = gpu_node("gpu-1", card("GPU-a"), card("GPU-b"), annotations={cordon: "GPU-a, GPU-b"})
+    both = gpu_node("gpu-1", card("GPU-a"), card("GPU-b"), annotations={cordon: "GPU-a, GPU-b, GPU-c"})
     undo = cause(ask(tmp_path / "two", both, plugin("gpu-1"))).next_actions[-1]
-    assert undo.command == f"kubectl annotate node gpu-1 --overwrite {cordon}=GPU-b"
+    assert undo.command == f"kubectl annotate node gpu-1 --overwrite {cordon}=GPU-c"
 
 
 def test_a_card_registered_on_two_nodes_is_one_finding(tmp_path: Path) -> None:
@@ -332,7 +334,7 @@ def test_a_node_that_nothing_is_called_like_leads_to_all_of_them(tmp_path: Path)
     assert commands(ask(tmp_path, *healthy("gpu-node-01"), node="zzz")) == ["nodes --all"]
 
 
-def test_a_verdict_about_many_problems_counts_those_it_has_no_room_for(tmp_path: Path) -> None:
+def test_a_verdict_about_many_problems_counts_their_nodes_by_kind(tmp_path: Path) -> None:
     twice = card("GPU-twice")
     report = ask(
         tmp_path,
@@ -345,8 +347,8 @@ def test_a_verdict_about_many_problems_counts_those_it_has_no_room_for(tmp_path:
         gpu_node("gpu-7"),
     )
     assert report.verdict == (
-        "7 of 7 GPU nodes have problems: 1 node-unregistered, 1 device-plugin-missing, 2 duplicate-card-uuid, "
-        "1 allocatable-mismatch and 2 more."
+        "7 of 7 GPU nodes have problems: 1 not registered, 1 whose device plugin fails, 3 with other faults, "
+        "1 locked, 1 with unhealthy GPUs."
     )
 
 
@@ -356,5 +358,5 @@ def test_the_worst_comes_first_and_the_verdict_counts_the_rest(tmp_path: Path) -
     lost = node("gpu-3", labels={"gpu": "on"})
     report = ask(tmp_path, cordoned, sick, lost, *map(plugin, ("gpu-1", "gpu-2", "gpu-3")))
     assert codes(report) == ["node-unregistered", "card-not-healthy", "node-cordoned"]
-    assert report.verdict == "2 of 3 GPU nodes have problems: 1 node-unregistered, 1 card-not-healthy."
+    assert report.verdict == "2 of 3 GPU nodes have problems: 1 not registered, 1 with unhealthy GPUs."
     assert list(rows(report)) == ["gpu-3", "gpu-2", "gpu-1"]

@@ -11,6 +11,7 @@ from bot.errors import SourceError
 from bot.kube.client.connect import open_cluster
 from bot.kube.models import Pod
 from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.render.overview import steps_shown
 from bot.report import Report
 from bot.texts import Texts, in_english
 from playbooks.judgement.waiting import Judge
@@ -152,6 +153,7 @@ def test_at_most_ten_causes_are_told_and_all_are_counted(tmp_path: Path) -> None
 def test_the_next_actions_ask_why_about_the_oldest_pods(tmp_path: Path) -> None:
     report = ask(tmp_path, *full(), too_large("a"), too_large("b", age=500), pod("odd", schedulerName="hami-schedulr"))
     assert commands(report) == ["why ml/odd", "why ml/b"]
+    assert [action.label.partition(":")[0] for action in steps_shown(report)] == ["its owner", "room"]
 
 
 # --------------------------------------------------------------------------------------------------- who waits
@@ -306,6 +308,12 @@ def test_where_only_one_namespace_may_be_read_the_answer_says_so(tmp_path: Path)
     gap = next(gap for gap in report.gaps if gap.source == "pods of all namespaces")
     assert "403" in gap.why
     assert "only namespace ml was searched" in in_english(gap.advice)
+
+
+def test_where_nothing_says_whose_pods_are_mine_they_are_everybodys_and_the_answer_says_so(tmp_path: Path) -> None:
+    report = ask(tmp_path, *full(), too_large("a"), mine=True)
+    assert names(report) == ["a"]
+    assert "your pods (set mine)" in [gap.source for gap in report.gaps]
 
 
 def test_where_no_pods_may_be_read_there_is_no_answer(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_every_card_counts_with_what_was_given_of_it(tmp_path: Path) -> None:
     row = rows(report)["ml", "gpumem"]
     columns = "HAMi limit", "HAMi counts", "HAMi %", "pods ask for"
     assert [row[column] for column in columns] == ["20000", "6500", "32%", "3500"]
-    assert row["most used by"] == "pair 6000, one 500"
+    assert row["most used by"] == "pair 6,000, one 500"
     assert codes(report) == ["quota", "quota-differs"]
     assert report.verdict.startswith("1 namespace has a quota on HAMi's resources, the fullest is ml at 32%")
     assert commands(ask(tmp_path, cluster(NODE, quota({"limits/gpumem": 20000}), *pods))) == ["quota ml"]

@@ -86,7 +86,7 @@ def test_a_name_in_several_namespaces_is_asked_back(tmp_path: Path) -> None:
 def test_the_part_that_a_generated_name_begins_with_is_enough_and_told_to_be_one(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(running("trainer-0", "gpu-1"), running("web-1", "gpu-1")), "trainer")
     assert report.subject.name == "trainer-0"
-    assert [gap.why for gap in report.gaps if gap.source == "pod"] == [
+    assert [gap.why for gap in report.gaps if gap.source == "pod called trainer"] == [
         'No pod is called "trainer": this answer is about ml/trainer-0, the only pod whose name begins with it.'
     ]
 
@@ -309,12 +309,7 @@ def made_for(kind: str, name: str) -> Object:
         ("isvc/pt", [], made_for("ReplicaSet", "pt-predictor-1"), {"serving.kserve.io/inferenceservice": "pt"}),
         ("workflow/pt", [], made_for("Workflow", "pt"), {}),
         ("notebook/pt", [], made_for("StatefulSet", "pt"), {"notebook-name": "pt"}),
-        (
-            "rollout/pt",
-            [("ReplicaSet", "pt-1", made_for("Rollout", "pt"))],
-            made_for("ReplicaSet", "pt-1"),
-            {},
-        ),
+        ("rollout/pt", [("ReplicaSet", "pt-1", made_for("Rollout", "pt"))], made_for("ReplicaSet", "pt-1"), {}),
     ],
 )
 def test_what_operators_make_pods_for_is_asked_about_by_its_kind(

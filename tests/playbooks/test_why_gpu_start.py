@@ -5,19 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.playbooks.started_support import PLACED, REJECTED, container_status, placed, report_on
-from tests.playbooks.world import (
-    Object,
-    ago,
-    ask,
-    cause,
-    cluster,
-    codes,
-    event,
-    gpu,
-    owner,
-    pod,
-    quotes,
-)
+from tests.playbooks.world import Object, ago, ask, cause, cluster, codes, event, gpu, owner, pod, quotes
 
 CDI = "failed to create containerd container: CDI device injection failed: unresolvable CDI devices {}"
 NO_RUNTIME = 'Failed to create pod sandbox: rpc error: code = Unknown desc = {}: no runtime for "nvidia" is configured'
@@ -59,10 +47,7 @@ NO_SHELL = 'failed to create containerd task: exec: "/bin/bash": stat /bin/bash:
 
 @pytest.mark.parametrize(
     ("phase", "states"),
-    [
-        ("Running", {"state": BACK_OFF, "lastState": ended(NO_SHELL)}),
-        ("Failed", {"state": ended(NO_SHELL)}),
-    ],
+    [("Running", {"state": BACK_OFF, "lastState": ended(NO_SHELL)}), ("Failed", {"state": ended(NO_SHELL)})],
 )
 def test_why_a_container_was_not_started_is_told_in_the_runtime_s_words(
     tmp_path: Path, phase: str, states: Object
@@ -325,8 +310,7 @@ def test_a_crashing_container_is_told_by_how_it_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "why"),
-    [("Evicted", "The node was low on resource: memory."), ("OutOfcpu", "Pod was rejected: no cpu")],
+    ("reason", "why"), [("Evicted", "The node was low on resource: memory."), ("OutOfcpu", "Pod was rejected: no cpu")]
 )
 def test_a_pod_that_kubelet_ended_is_told_by_its_message(tmp_path: Path, reason: str, why: str) -> None:
     report = report_on(tmp_path, placed(phase="Failed", reason=reason, message=why))

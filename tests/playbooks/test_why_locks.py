@@ -130,26 +130,14 @@ def test_an_owner_that_cannot_be_read_is_not_called_gone(tmp_path: Path) -> None
     assert "kubectl -n ml get pod other" in commands(report)
 
 
-@pytest.mark.parametrize("count", [25, 250])
-def test_of_many_locks_the_owner_on_the_node_that_refused_is_read(tmp_path: Path, count: int) -> None:
-    nodes = [locked(f"{ago(120)},ml,gone-{i}", "2.10.0", f"gpu-{i:03}") for i in range(count)]
-    last = f"gpu-{count - 1:03}"
-    waiting = pod(said=bind_error(f"node {last} has been locked within 5m0s: node lock contention"))
+def test_of_many_locks_each_owner_is_read(tmp_path: Path) -> None:
+    nodes = [locked(f"{ago(120)},ml,gone-{i}", "2.10.0", f"gpu-{i:03}") for i in range(25)]
+    waiting = pod(said=bind_error("node gpu-024 has been locked within 5m0s: node lock contention"))
     recorded = record(tmp_path, cluster(*nodes, waiting))
     for verb, words in (("why", {"pod": "ml/wl"}), ("pending", {})):
         report = answer(verb, recorded, {}, **words)
-        assert (codes(report), cause(report).scope.nodes) == (["node-lock-dangling"], (last,))
+        assert (codes(report), cause(report).scope.nodes) == (["node-lock-dangling"], ("gpu-024",))
         assert cause(report).confidence == "confirmed"
-        assert ("lock owner" in [gap.source for gap in report.gaps]) is (count == 250)
-
-
-def test_a_lock_whose_owner_was_not_among_those_read_is_suspected_by_every_question(tmp_path: Path) -> None:
-    nodes = [locked(f"{ago(120)},ml,gone-{i}", "2.10.0", f"gpu-{i:03}") for i in range(210)]
-    recorded = record(tmp_path, cluster(*nodes))
-    report = answer("nodes", recorded, {})
-    unseen = next(finding for finding in report.findings if finding.code == "node-lock-held")
-    assert unseen.confidence == "suspected"
-    assert "lock owner" in [gap.source for gap in report.gaps]
 
 
 def test_a_lock_on_a_node_that_kubernetes_drops_now_is_judged_by_its_owner_too(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_a_node_says_what_is_free_on_it() -> None:
 def test_one_node_s_cards_have_a_line_each() -> None:
     assert lines(card("500"), card("250", name="GPU-longer", state="unhealthy")) == [
         "GPU-a       ████████········  500 MiB free",
-        "GPU-longer  ████xxxxxxxxxxxx  none free",
+        "GPU-longer  ████xxxxxxxxxxxx  750 MiB free, unusable: unhealthy",
     ]
 
 

@@ -146,9 +146,7 @@ class _Setting(NamedTuple):
     note: str
 
 
-_SETTINGS = Sheet(
-    "settings", _Setting, brief={"setting": "name", "before": "old", "after": "new", "note": "note"}, together=3
-)
+_SETTINGS = Sheet("settings", _Setting, brief="setting=name before=old after=new note", together=3)
 _CHANGED = [_Setting("--kube-qps", "unset", "fifty-for-every-replica", "so.that-requests-wait-no-longer")]
 _CHANGED += [_Setting("--kube-burst", "unset", "hundred-at-once", "so.that-many-can-be-sent-at-once")]
 

@@ -296,13 +296,19 @@ def test_in_a_table_too_wide_for_its_names_they_are_shortened_in_the_middle():
     columns, row = ("node", "uuid", "pod"), ("gpu-node-01", "GPU-0acbfc59-25eb-401f-8419-23d39872f971", "x" * 38)
     told = plain(report(tables=(Table("nodes", columns, (row, row)),)))
     line = "  gpu-node-01  GPU-0acbfc59…3d39872f971  xxxxxxxxxxxx…xxxxxxxxxxx\n"
-    assert told.split("Nodes\n")[1] == "  node         uuid                      pod\n" + line * 2
+    cut = "  Names are shortened to this width: a wider terminal, or -o json, has them\n  whole\n"
+    assert told.split("Nodes\n")[1] == "  node         uuid                      pod\n" + line * 2 + cut
 
 
-def test_columns_for_which_there_is_no_room_are_named():
+def test_columns_for_which_there_is_no_room_stand_below_with_what_tells_the_rows_apart():
     columns = tuple(f"column{number}" for number in range(9))
-    told = plain(report(tables=(Table("nodes", columns, (columns, columns)),)), width=60)
-    assert "Not shown at this width: column6, column7, column8. -o json has all columns" in " ".join(told.split())
+    rows = [(f"row{number}", *columns[1:]) for number in range(2)]
+    told = plain(report(tables=(Table("nodes", columns, tuple(rows)),)), width=60)
+    *_, first, second = told.split("\n\n")
+    assert first.split("\n")[1].split() == [*columns[:6]]
+    assert [line.split() for line in second.splitlines()] == [
+        [head, *columns[6:]] for head in ("column0", "row0", "row1")
+    ]
 
 
 @pytest.mark.parametrize(

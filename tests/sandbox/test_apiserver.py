@@ -13,15 +13,7 @@ import pytest
 import yaml
 
 from sandbox.apiserver import ApiServer
-from tests.sandbox.apiserver_seed import (
-    EXTENDER,
-    LOG,
-    METADATA_LIST,
-    OBJECTS,
-    ask,
-    converse,
-    refusal,
-)
+from tests.sandbox.apiserver_seed import EXTENDER, LOG, METADATA_LIST, OBJECTS, ask, converse, refusal
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/api/v1/nodes/gpu-1"), ("DELETE", "/api/v1/nodes")])
@@ -141,11 +133,7 @@ def test_the_command_prints_its_url_serves_and_ends_when_interrupted(tmp_path):
 )
 async def test_a_web_page_that_has_its_name_point_here_reaches_nothing(headers: dict[str, str]) -> None:
     async with ApiServer({"pods": []}) as server, aiohttp.ClientSession(headers=headers) as session:
-        for method, path in (
-            ("GET", "/api/v1/pods"),
-            ("DELETE", "/api/v1/namespaces/ml/pods/a"),
-            ("GET", "/livez"),
-        ):
+        for method, path in (("GET", "/api/v1/pods"), ("DELETE", "/api/v1/namespaces/ml/pods/a"), ("GET", "/livez")):
             async with session.request(method, server.url + path) as answer:
                 assert answer.status == 403
         assert server.requests == []

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from bot.errors import BotError, UsageError
-from bot.slack.app import Grouped
 from bot.slack.question_tasks import OF_ONE, Asker, Turns, Work
 from bot.store import open_store
 from bot.texts import in_english
@@ -233,24 +232,3 @@ async def test_what_a_step_raises_is_raised_where_it_is_awaited(tmp_path: Path) 
     async with open_store(f"sqlite:///{tmp_path}/state.db") as store:
         with pytest.raises(UsageError, match="no such card"):
             await Work(store).beside(step)
-
-
-class Registered:
-    """What an app was given: the kind and the name of each listener."""
-
-    def __init__(self) -> None:
-        self.listeners = list[str]()
-
-    def __getattr__(self, kind: str):
-        return lambda name: lambda _: self.listeners.append(f"{kind} {name}")
-
-
-def test_bolt_asks_the_listeners_of_commands_first_and_each_kind_in_its_order() -> None:
-    grouped, app = Grouped(), Registered()
-    for feature in ("changes", "everything"):
-        grouped.action(feature)(print)
-        grouped.command(feature)(print)
-        grouped.event(feature)(print)
-    grouped.register(app)
-    kinds = ("command", "event", "action")
-    assert app.listeners == [f"{kind} {feature}" for kind in kinds for feature in ("changes", "everything")]

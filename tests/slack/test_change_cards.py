@@ -16,19 +16,7 @@ from sandbox.apiserver import Rule
 from sandbox.slack.content import strings_of
 from tests.changes.deployments import wants
 from tests.slack.bot import Mode
-from tests.slack.changing import (
-    ADA,
-    EXTENDER,
-    LINUS,
-    NAME,
-    NAMESPACE,
-    World,
-    a_bot,
-    a_place,
-    actions,
-    played,
-    text_of,
-)
+from tests.slack.changing import ADA, EXTENDER, LINUS, NAME, NAMESPACE, World, a_bot, a_place, actions, played, text_of
 
 
 def seconds_open(record: dict[str, Any]) -> float:

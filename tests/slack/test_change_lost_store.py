@@ -58,15 +58,7 @@ async def test_a_click_on_a_card_whose_change_is_over_is_answered_and_the_card_s
             assert (ended["ts"], actions(ended)) == (card["ts"], {})
 
 
-async def test_a_card_whose_change_ended_unseen_loses_its_buttons_when_the_bot_starts(tmp_path: Path) -> None:
-    async with raised(tmp_path, IN_ROOM) as (world, card):
-        await Changer(world.writer, NoJournal()).revert(NAMESPACE, NAME, by="root (shell)")
-        async with a_bot(world, access=IN_ROOM):
-            ended = await world.card("no longer has this change")
-            assert (ended["ts"], actions(ended)) == (card["ts"], {})
-
-
-async def test_old_cards_are_looked_for_again_where_slack_could_not_be_asked(
+async def test_a_card_whose_change_ended_unseen_loses_its_buttons_once_slack_can_be_asked_for_old_cards(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with raised(tmp_path, IN_ROOM) as (world, card):

@@ -78,9 +78,7 @@ def assert_paced(bot: Bot) -> None:
     assert all(later - earlier >= 1.0 for earlier, later in itertools.pairwise(times)), times
 
 
-async def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_said_twice(
-    new_database: NewDatabase,
-) -> None:
+async def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_said_twice(new_database: NewDatabase) -> None:
     async with some_lives() as lives:
         for moment in range(1, MOMENTS + 1):
             assert await a_life_and_what_follows(lives, new_database(), moment) == "killed"
@@ -98,11 +96,7 @@ async def test_killed_while_it_looks_what_became_of_a_message(new_database: NewD
 
 async def test_ten_minutes_without_slack_and_a_kill_in_the_middle(new_database: NewDatabase):
     database = new_database()
-    async with (
-        some_lives() as lives,
-        SlackServer(clock=VirtualClock(START), seed=seed()) as slack,
-        a_bot(slack) as bot,
-    ):
+    async with some_lives() as lives, SlackServer(clock=VirtualClock(START), seed=seed()) as slack, a_bot(slack) as bot:
         slack.faults.append(Fault("outage", until=START + 600))
         async with an_outbox(bot, database) as (outbox, store):
             for number in range(60):

@@ -114,35 +114,30 @@ async def test_in_a_thread_under_a_message_that_names_a_pod_it_need_not_be_named
     await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=head["ts"])
 
 
-@pytest.mark.parametrize(
-    ("between", "asked", "about"),
-    [
-        ("status", "why", VERDICT),
-        ("why ml/s01-fit-a100", "logs --since 2h", "s01-fit-a100"),
-        (f"logs ml/{POD} --since 2h", "why", VERDICT),
-        ("quota", "", VERDICT),
-    ],
-)
 @played(mode="socket")
-async def test_a_thread_remembers_its_last_pod_whatever_else_is_asked_there(
-    here: Here, *, between: str, asked: str, about: str
-) -> None:
+async def test_a_thread_remembers_its_last_pod_whatever_else_is_asked_there(here: Here) -> None:
     slack = here.slack
-    first = await slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
 
-    async def answers(number: int) -> list[Any]:
+    async def answers(thread: str, number: int) -> list[Any]:
         def come() -> list[Any]:
-            said = [message for message in slack.messages("gpu-oncall", "ada", first.ts) if message.get("blocks")]
+            said = [message for message in slack.messages("gpu-oncall", "ada", thread) if message.get("blocks")]
             found = [message for message in said if message.get("bot_id") and "Looking at" not in message["text"]]
             return found if len(found) == number else []
 
         return await slack.wait_for(come)
 
-    await answers(1)
-    for number, words in enumerate((between, asked), start=2):
-        await slack.mention("ada", "gpu-oncall", words, thread_ts=first.ts)
-        last = (await answers(number))[-1]
-    assert about in text_of(last)
+    for *asked, about in (
+        ("status", "why", VERDICT),
+        ("why ml/s01-fit-a100", "logs --since 2h", "s01-fit-a100"),
+        (f"logs ml/{POD} --since 2h", "why", VERDICT),
+        ("quota", "", VERDICT),
+    ):
+        first = await slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
+        last = await answers(first.ts, 1)
+        for number, words in enumerate(asked, start=2):
+            await slack.mention("ada", "gpu-oncall", words, thread_ts=first.ts)
+            last = await answers(first.ts, number)
+        assert about in text_of(last[-1]), asked
 
 
 @played()

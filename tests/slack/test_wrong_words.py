@@ -18,6 +18,12 @@ MISTAKES = {
     "\N{GRINNING FACE}": "可用的命令",
     "why": "why 需要一个 Pod 的名称",
     "why --foo": "没有选项 --foo",
+    "pending --namspace ml": "没有选项 --namspace",
+    "why a b": "多余的内容：b",
+    "gpus --type": "选项 '--type' 需要一个值",
+    "pending --all=1": "选项 '--all' 不带值",
+    "fit 2 --cores x": "'x' 不是数字",
+    "gpus --lang xx": "'xx' 不是 'en', 'zh' 之一",
     'why "ml/x': "引号不成对",
     "why " + "x" * LONGEST: "2,004 个字符",
 }
@@ -43,3 +49,5 @@ async def test_a_mistake_in_slack_is_told_in_the_language_that_was_asked_for(tmp
         await here.slack.command("ada", "gpu-oncall", "wy pod --lang zh")
         told = await here.slack.wait_for(channel="gpu-oncall", containing="不知道要查什么", user="ada")
         assert "pending" in strings_of(told)
+        await here.slack.command("ada", "gpu-oncall", "digest daily 25:00 UTC --lang zh")
+        await here.slack.wait_for(channel="gpu-oncall", containing="'25:00' 不是一天中的时间", user="ada")

@@ -2,16 +2,7 @@
 
 from tests.playbooks.refused_support import refused_again
 from tests.playbooks.scheduler_metrics import GIB, counted, scrape
-from tests.playbooks.world import (
-    HANDSHAKE,
-    bind_error,
-    container,
-    gpu,
-    gpu_node,
-    node,
-    pod,
-    running,
-)
+from tests.playbooks.world import HANDSHAKE, bind_error, container, gpu, gpu_node, node, pod, running
 from tests.threads.scene import base, looping, plugin, two_gpus, waiting
 from tests.threads.thread import Scene, Thread
 
@@ -59,9 +50,7 @@ def lost_plugin() -> Scene:
     driver["status"] = {"phase": "Running", "containerStatuses": [looping(1, "nvidia-driver-ctr")]}
     asked = {HANDSHAKE: "Requesting_2026.11.21 04:50:00"}
     gpus = gpu_node(annotations=asked, allocatable={"nvidia.com/gpu": "0"}, text=True)
-    return Scene(
-        base(gpus, driver, plugin(status, version="2.3.13"), waiting("1 node unregistered"), version="2.3.13"),
-    )
+    return Scene(base(gpus, driver, plugin(status, version="2.3.13"), waiting("1 node unregistered"), version="2.3.13"))
 
 
 def unlabelled() -> Scene:

@@ -102,12 +102,6 @@ def test_where_prometheus_does_not_answer_the_monitors_are_asked(tmp_path: Path)
     assert row(report, "memory-scaling").direction == "cannot-tell"
 
 
-def test_an_empty_prometheus_tells_nothing(tmp_path: Path) -> None:
-    report = tune(tmp_path, cluster(), prometheus=FakePrometheus())
-    assert advised(report) <= NOTHING_TO_CHANGE
-    assert {row(report, topic).direction for topic in UNTOLD} == {"cannot-tell"}
-
-
 def test_a_prometheus_that_takes_too_long_for_all_questions_is_a_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,18 +121,6 @@ def test_of_a_prometheus_without_a_series_of_hami_the_monitors_are_asked(tmp_pat
     assert [gap.why for gap in report.gaps] == ["it has no figure of vGPUmonitor"]
     assert of("memory-limit-low-use", report) == [("lower", "ml/a")]
     assert of("monitor-gap", report) == []
-
-
-def test_infinity_is_no_figure(tmp_path: Path) -> None:
-    endless = measured("a", "GPU-a", "+Inf", 8 * GIB, "+Inf") + measured("b", "GPU-b", "+Inf", "+Inf", "+Inf")
-    assert advised(tune(tmp_path, cluster(), monitors={"gpu-1": endless})) <= NOTHING_TO_CHANGE
-
-
-def test_nan_is_no_figure(tmp_path: Path) -> None:
-    nothing = measured("a", "GPU-a", "NaN", "NaN", "NaN") + measured("b", "GPU-b", "NaN", "NaN", "NaN")
-    peaks = use(USED, "a", "GPU-a", "NaN") + use(USED, "b", "GPU-b", "NaN")
-    report = tune(tmp_path, cluster(), prometheus=FakePrometheus(nothing, peaks, WEEK))
-    assert advised(report) <= NOTHING_TO_CHANGE
 
 
 def test_a_series_of_two_prometheus_replicas_counts_once(tmp_path: Path) -> None:

@@ -37,12 +37,12 @@ def test_a_pod_that_a_share_would_let_in_is_counted(tmp_path: Path) -> None:
     report = asked(tmp_path, wait("small"), wait("alike"))
     found = row(report, "split-count")
     assert (found.direction, found.current, found.recommended) == ("raise", "10", "30")
-    assert found.why.startswith("2 pods wait for a share")
+    assert found.why.startswith("2 pods wait for a slot")
 
 
 def test_a_pod_that_another_share_would_not_let_in_is_not_counted(tmp_path: Path) -> None:
     report = asked(tmp_path, wait("small"), wait("large", memory=10**6), wait("elsewhere", nodeSelector={"zone": "b"}))
-    assert row(report, "split-count").why.startswith("1 pod waits for a share")
+    assert row(report, "split-count").why.startswith("1 pod waits for a slot")
     finding = told(report, "are split into")
     assert "ml/small" in finding.evidence[0].object
     assert not [proof for proof in finding.evidence if "large" in proof.object or "elsewhere" in proof.object]
@@ -62,7 +62,7 @@ def test_where_too_many_pods_differ_it_cannot_be_told(tmp_path: Path, monkeypatc
     report = asked(tmp_path, wait("large", memory=10**6), wait("small"))
     found = row(report, "split-count")
     assert found.direction == "cannot-tell"
-    assert found.why.startswith("1 waiting pod that was refused for want of a share was not judged")
+    assert found.why.startswith("1 waiting pod that was refused for want of a slot was not judged")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -75,7 +75,7 @@ def test_it_counts_the_pods_that_pending_counts(version: str) -> None:
     waiting = {
         f"{pod.namespace}/{pod.pod}" for pod in pending.typed(PendingRow) if pod.cause == "card-time-slicing-exhausted"
     }
-    proofs = [proof for finding in tuned.findings if "shares" in finding.claim for proof in finding.evidence]
+    proofs = [proof for finding in tuned.findings if "slots" in finding.claim for proof in finding.evidence]
     assert {proof.object.removeprefix("Pod ") for proof in proofs if proof.source == "condition"} == waiting
 
 

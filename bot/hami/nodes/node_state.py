@@ -256,6 +256,9 @@ class GpuSettings(msgspec.Struct, frozen=True):
         return dict(zip(SETTING_FLAGS, (self.split, self.memory_scaling, self.core_scaling), strict=True))[key]
 
 
+_UNSET = GpuSettings()
+
+
 class _PluginConfigFile(msgspec.Struct):
     nodeconfig: list[GpuSettings] | None = None
 
@@ -267,7 +270,7 @@ class _SettingsOfAll(msgspec.Struct):
 class PluginSettings(msgspec.Struct, frozen=True):
     """The device plugin's settings, for all nodes and for single ones. `config_maps`: where each file stands."""
 
-    every: GpuSettings = GpuSettings()
+    every: GpuSettings = _UNSET
     by_node: dict[str, GpuSettings] = {}
     config_maps: dict[str, ConfigMap] = {}
 
@@ -307,12 +310,18 @@ def memory_factor(card: Card, node: Node, settings: PluginSettings) -> float | N
 
 def size_factor(card: Card, node: Node) -> float | None:
     """Registered over physical memory, by the size in the GPU's model or the node's label; None without one."""
-    found = _GIGABYTES.search(card.type)
-    size = int(found[1]) * 1024 if found and int(found[1]) <= _MOST_GIGABYTES else 0
-    label, product = map(node.metadata.label, SIZE_LABELS)
-    if not size and label and label.isdecimal() and product:
-        size = int(label) if product.removesuffix("-SHARED") in card.type.replace(" ", "-") else 0
+    size = size_of(card.type, node)
     return round(card.memory_mib / size, 1) if size else None
+
+
+def size_of(kind: str, node: Node) -> int:
+    """The physical MiB of a GPU of this type, by the size in its model or the node's label; 0 without one."""
+    found = _GIGABYTES.search(kind)
+    if found and 0 < int(found[1]) <= _MOST_GIGABYTES:
+        return int(found[1]) * 1024
+    label, product = map(node.metadata.label, SIZE_LABELS)
+    named = label and label.isdecimal() and product and product.removesuffix("-SHARED") in kind.replace(" ", "-")
+    return int(label) if label and named else 0
 
 
 class DifferingSetting(NamedTuple):
@@ -338,8 +347,8 @@ def differing_settings(
 
     Of MIG GPUs only the mode is compared: they have the slots and memory of their instances.
     """
-    own, every = settings.by_node.get(node.name, GpuSettings()), settings.every
-    every = every if version and version >= READS_DEVICE_CONFIG else GpuSettings()
+    own, every = settings.by_node.get(node.name, _UNSET), settings.every
+    every = every if version and version >= READS_DEVICE_CONFIG else _UNSET
     if own.mode and card.mode and own.mode != card.mode:
         return [DifferingSetting(MODE_SETTING, own.mode, card.mode)]
     values = (

@@ -97,6 +97,8 @@ class CardsDigest(NamedTuple):
     encoding: Encoding
     cards: tuple[tuple[int, bool, str], ...]
     """Slots, health and mode of each GPU."""
+    types: tuple[str, ...]
+    """The types of the GPUs that are not in MIG mode, each once."""
     uuids: tuple[str, ...]
 
 
@@ -107,7 +109,8 @@ def digest(names: Names, text: str) -> CardsDigest | None:
     if not isinstance(found, Registration):
         return None
     cards = shared(tuple([(card.slots, card.health, card.mode) for card in found.cards]))
-    return CardsDigest(found.encoding, cards, tuple([card.uuid for card in found.cards if card.uuid]))
+    types = shared(tuple(dict.fromkeys([card.type for card in found.cards if card.mode != "mig"])))
+    return CardsDigest(found.encoding, cards, types, tuple([card.uuid for card in found.cards if card.uuid]))
 
 
 def count_cards(names: Names, node: Node) -> Registration | None:

@@ -21,9 +21,7 @@ import msgspec
 
 from bot.kube.times import parse_time, read_go_duration
 
-_HEADER = re.compile(
-    r"([IWEF])(\d{2})(\d{2}) (\d{2}):(\d{2}):(\d{2})\.(\d{6})\s+(\d+) ([^:\]]+):(\d+)\] (.*)", re.DOTALL
-)
+_HEADER = re.compile(r"[IWEF](\d{2})(\d{2}) (\d{2}):(\d{2}):(\d{2})\.(\d{6})\s+\d+ [^:\]]+:\d+\] (.*)", re.DOTALL)
 _MESSAGE = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"')
 # Keys are bounded, so that a long line of words is not searched from each word to the line's end.
 _PAIR = re.compile(r'(?:^| )(\w[\w ]{0,59}?)="([^"\\]*(?:\\.[^"\\]*)*)"')
@@ -47,9 +45,7 @@ class LogLine(NamedTuple):
     """One klog line. `at` is None where its time, which klog writes without year and zone, cannot be placed."""
 
     raw: str
-    level: str
     at: datetime | None
-    where: str
     message: str
     values: dict[str, str]
 
@@ -59,12 +55,12 @@ def parse_line(raw: str, now: datetime) -> LogLine | None:
     found = _HEADER.match(raw)
     if not found:
         return None
-    body = found[11]
+    body = found[7]
     message = _MESSAGE.match(body)
     text = _unquote(message[1]) if message else body
     rest = body[message.end() :] if message else ""
     values = {key: _unquote(value) for key, value in _PAIR.findall(rest)}
-    return LogLine(raw, found[1], _moment(found, now), f"{found[9]}:{found[10]}", text, values)
+    return LogLine(raw, _moment(found, now), text, values)
 
 
 def read_line(raw: str, now: datetime) -> LogLine | None:
@@ -79,15 +75,14 @@ def read_line(raw: str, now: datetime) -> LogLine | None:
 
 
 def _json_line(raw: str) -> LogLine | None:
-    """`ts` is in milliseconds since 1970; an error has `err` and no `v`; objects are {"name", "namespace"}."""
+    """`ts` is in milliseconds since 1970; objects are {"name", "namespace"}."""
     try:
         fields = msgspec.json.decode(raw, type=dict[str, Any])
         at = datetime.fromtimestamp(float(fields["ts"]) / 1000, UTC)
     except (ValueError, TypeError, KeyError, OverflowError, OSError, RecursionError):
         return None
     values = {key: _json_value(value) for key, value in fields.items() if key not in ("ts", "msg", "caller", "v")}
-    level = "E" if "err" in fields and "v" not in fields else "I"
-    return LogLine(raw, level, at, str(fields.get("caller", "")), str(fields.get("msg", "")), values)
+    return LogLine(raw, at, str(fields.get("msg", "")), values)
 
 
 def _json_value(value: object) -> str:
@@ -109,7 +104,7 @@ def _unquote(text: str) -> str:
 
 
 def _moment(found: re.Match[str], now: datetime) -> datetime | None:
-    month, day, hour, minute, second, micros = (int(found[group]) for group in range(2, 8))
+    month, day, hour, minute, second, micros = (int(found[group]) for group in range(1, 7))
     for year in (now.year, now.year - 1):
         try:
             moment = datetime(year, month, day, hour, minute, second, microsecond=micros, tzinfo=UTC)
@@ -205,10 +200,8 @@ def read_panics(lines: Iterable[str]) -> list[Panic]:
 
 
 NEEDLE = "client-side throttling"
-_NEW = re.compile(
-    r'delay="(?P<delay>[^"]+)" reason="client-side throttling[^"]*" verb="(?P<verb>\w+)" URL="(?P<url>[^"]+)"'
-)
-_OLD = re.compile(r"Waited for (?P<delay>\S+) due to client-side throttling.*request: (?P<verb>\w+):(?P<url>\S+)")
+_NEW = re.compile(r'delay="(?P<delay>[^"]+)" reason="client-side throttling[^"]*" verb="\w+" URL="(?P<url>[^"]+)"')
+_OLD = re.compile(r"Waited for (?P<delay>\S+) due to client-side throttling.*request: \w+:(?P<url>\S+)")
 _FELT_S, _FELT_TOGETHER_S = 1.0, 60.0
 
 
@@ -216,8 +209,6 @@ class ThrottledRequest(NamedTuple):
     """One request to the API server that the client held back for `seconds`; `line` is the log's."""
 
     seconds: float
-    verb: str
-    url: str
     line: str
 
 
@@ -226,8 +217,8 @@ def read_waits(lines: Iterable[str]) -> list[ThrottledRequest]:
     waits: dict[tuple[str, str], ThrottledRequest] = {}
     for line in lines:
         if found := _NEW.search(line) or _OLD.search(line):
-            delay, verb, url = found["delay"], found["verb"], found["url"]
-            waits.setdefault((delay, url), ThrottledRequest(read_go_duration(delay) or 0.0, verb, url, line))
+            delay = found["delay"]
+            waits.setdefault((delay, found["url"]), ThrottledRequest(read_go_duration(delay) or 0.0, line))
     return list(waits.values())
 
 

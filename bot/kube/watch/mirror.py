@@ -12,8 +12,6 @@ from bot.texts import Text
 
 R = TypeVar("R", bound=Resource)
 
-MOST_REMOVED = 4096
-
 
 class WatchEvent(NamedTuple, Generic[R]):
     """One change of an object. `item` is None for a deleted one, and for an unreadable one; then `bad` says why."""
@@ -25,22 +23,17 @@ class WatchEvent(NamedTuple, Generic[R]):
 
 
 class Mirror(Generic[R]):
-    """The objects of one list, by `namespace/name`, kept equal to the API's. A change that comes twice, or too late for
-    its object, has no effect: versions of one object only grow. `version` is the newest that was reported, from which
-    the next watch goes on; `settled` is that of the last list or bookmark.
+    """The objects of one list, by `namespace/name`, kept equal to the API's. `version` is the newest that was reported,
+    from which the next watch goes on. An API server tells changes in the order of their versions: what is no newer is
+    in the list already.
     """
 
     def __init__(self) -> None:
-        self.version = self.settled = 0
-        self._items: dict[str, R] = {}
-        self._bad: dict[str, tuple[int, str]] = {}
-        self._removed: dict[str, int] = {}
-        self._in_order = True
-
-    @property
-    def bad(self) -> dict[str, str]:
+        self.version = 0
+        self.bad: dict[str, str] = {}
         """The objects of the list that could not be read, by key, and why."""
-        return {key: why for key, (_, why) in self._bad.items()}
+        self._items: dict[str, R] = {}
+        self._in_order = True
 
     def items(self) -> list[R]:
         """The objects of the list, in the API's order."""
@@ -61,42 +54,28 @@ class Mirror(Generic[R]):
             was = (known.metadata.resource_version, known.metadata.uid) if known else None
             fresh[key] = known if known and meta.resource_version and was == (meta.resource_version, meta.uid) else item
         self._items, self._in_order = fresh, False
-        self._bad = {key: (version, why) for key, why in bad.items()}
-        self._removed.clear()
-        self.version = self.settled = version
+        self.bad, self.version = dict(bad), version
 
     def apply(self, change: WatchEvent[R]) -> None:
-        """Takes over one change of an object, unless a later change of it, or a later list, is known already."""
+        """Takes over one change of an object, unless a later list has it already."""
         key = change.key
-        if change.version <= max(self.settled, self._known(key)):
+        if change.version <= self.version:
             return
-        self.version = max(self.version, change.version)
-        self._bad.pop(key, None)
-        self._removed.pop(key, None)
+        self.version = change.version
+        self.bad.pop(key, None)
         if change.item is not None:
             self._in_order = self._in_order and key in self._items
             self._items[key] = change.item
             return
         self._items.pop(key, None)
         if change.bad:
-            self._bad[key] = change.version, change.bad
-            return
-        self._removed[key] = change.version
-        if len(self._removed) > MOST_REMOVED:
-            del self._removed[next(iter(self._removed))]
+            self.bad[key] = change.bad
 
     def bookmark(self, version: int) -> None:
         """Notes that all up to `version` was reported. Raises StaleListError if it fell: the server was restored."""
         if version < self.version:
             raise StaleListError(Text("error-kube.server-went-back", now=version, was=self.version))
-        self.version = self.settled = version
-        self._removed.clear()
-
-    def _known(self, key: str) -> int:
-        item = self._items.get(key)
-        if item is not None:
-            return version_of(item.metadata.resource_version)
-        return self._bad[key][0] if key in self._bad else self._removed.get(key, 0)
+        self.version = version
 
 
 def key_of(item: Resource) -> str:

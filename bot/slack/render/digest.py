@@ -63,7 +63,7 @@ class DigestPost(msgspec.Struct, frozen=True):
 def render_digest(post: DigestPost, files: Sequence[File] = ()) -> blocks.Draft:
     """A digest as a message; if nothing that could be compared has changed, one line without a picture."""
     report = post.report
-    title = Text("digest.title", cluster=report.cluster or Text("digest.here"), verdict=report.verdict)
+    title = together(report.cluster or Text("digest.here"), report.verdict, by=": ")
     notes: list[Prose] = [Text("digest.late", day=post.late)] if post.late else []
     notes += [inert(post.newer, _LINE)] if post.newer else []
     notes += [Text("digest.changes-open", count=post.changes_open)] if post.changes_open else []

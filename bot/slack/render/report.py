@@ -14,7 +14,7 @@ import msgspec
 
 from bot.pprof.findings import short_name, top_table
 from bot.pprof.top import TopRow
-from bot.render.overview import brief, steps_shown
+from bot.render.overview import brief, next_steps
 from bot.render.words import (
     MARKS,
     SEVERITIES,
@@ -25,7 +25,6 @@ from bot.render.words import (
     names_told,
     quoted,
     seen_at,
-    some_names,
     step_label,
     telling,
     where,
@@ -53,7 +52,7 @@ from bot.slack.render.text import (
     span,
     told,
 )
-from bot.texts import Prose, Text, Texts, made, named, together
+from bot.texts import Prose, Text, Texts, made, named, some_names, together
 
 # The longest text of each kind that is shown as it is; commands longer than theirs are only in the file.
 _VERDICT, _CLAIM, _NAME, _PLACE, _QUOTE, _COMMAND, _LABEL, _BRIEF = 1000, 600, 300, 300, 400, 700, 400, 300
@@ -118,9 +117,7 @@ def render_report(
     head = _head(report, None if overview else cause, room, pieces_of)
     proof = _evidence(cause.evidence if cause and not overview else (), report, room)
     change = _change(report.change, room) if report.change else []
-    at_a_glance = [action for action in steps_shown(report) if cause and action in cause.next_actions]
-    steps = overview.steps if overview else at_a_glance
-    following = _next(steps, report, room)
+    following = _next(next_steps(report), report, room)
     also = _others(overview.findings if overview else report.findings[1:], room)
     gaps = _gaps(report.gaps, room)
     seen = Text("slack.seen", moment=room.text(seen_at(report), _TITLE))

@@ -100,7 +100,7 @@ def render_timeline(head: Head, happened: Sequence[IncidentEvent], summary: Summ
         f"- {say('triage.cluster')}: {_plain(head.cluster) or '-'}",
         f"- {say('triage.md-cause')}: {_plain(cause.code) or '-'} ({cause.signature})",
         f"- {say('triage.md-scope')}: {_plain(say.words(count_of(head)))}",
-        f"- {say('triage.nodes')}: {_plain(', '.join(cause.nodes)) or '-'}",
+        f"- {say('table.nodes')}: {_plain(', '.join(cause.nodes)) or '-'}",
         f"- {say('triage.alerts')}: {_plain(', '.join(head.counts.names)) or '-'}",
         f"- {say('triage.owner')}: {_plain(head.incident.owner) or '-'}",
         "",

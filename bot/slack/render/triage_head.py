@@ -30,7 +30,7 @@ from bot.slack.render.text import (
     span,
     utc,
 )
-from bot.texts import Prose, Text, stored_text
+from bot.texts import Prose, Text, listed, stored_text, together
 from bot.triage.cause import STORM, Cause, severest
 from bot.triage.state import PAGER, Call, Deed, Incident, MuteUntil, State
 from bot.triage.summary import Counts
@@ -99,7 +99,7 @@ def render_head(head: Head) -> blocks.Draft:
     verdict = in_one_line(head.cause.text, VERDICT_LIMIT)
     whom = head.counts.subjects or head.cause.nodes
     if whom and whom[0] not in names_told(head.cause.text):
-        verdict = Text("triage.of-whom", whom=_some(whom, 1), verdict=verdict)
+        verdict = together(_some(whom, 1), verdict, by=": ")
     title = Text("triage.title", mark=mark, state=state, severity=severity, verdict=verdict)
     parts = [line(span(inert(title, 3 * _NAME), "bold")), *(line(*fact) for fact in _facts(head))]
     built: list[Block] = [
@@ -136,7 +136,7 @@ def details(head: Head) -> list[Block]:
     named = (
         (Text("triage.pods"), head.counts.subjects, 1),
         (Text("triage.namespaces"), head.counts.namespaces, _NAMES_IN_HEAD),
-        (Text("triage.nodes"), cause.nodes, _NAMES_IN_HEAD),
+        (Text("table.nodes"), cause.nodes, _NAMES_IN_HEAD),
         (Text("triage.alerts"), head.counts.names, _NAMES_IN_HEAD),
         (Text("triage.labels"), cause.labels, 0),
     )
@@ -147,7 +147,7 @@ def details(head: Head) -> list[Block]:
     if cause.gpu:
         rows.append([span(inert(stored_text("triage.on-gpu", cause.gpu), _LIST))])
     if head.counts.severities:
-        rows.append([span(pieced("{} {}", Text("triage.severity"), inert(", ".join(head.counts.severities), _PLACE)))])
+        rows.append([span(pieced("{} {}", Text("triage.severity"), inert(listed(head.counts.severities), _PLACE)))])
     rows += [[span(pieced("{} ", Text("triage.runbook"))), link(url)] for url in head.counts.runbooks[1:2]]
     return [rich_text(bullets(*(line(*parts) for parts in rows)))] if rows else []
 
@@ -213,7 +213,9 @@ def _where(head: Head) -> list[Part]:
 
 def _alert(head: Head) -> list[Part]:
     parts = [
-        span(pieced("{} {}", Text("triage.alert"), inert(_some(head.counts.names, _NAMES_IN_HEAD) or "-", _NAME // 2)))
+        span(
+            pieced("{} {}", Text("triage.alert"), inert(_some(head.counts.names or ("-",), _NAMES_IN_HEAD), _NAME // 2))
+        )
     ]
     runbook = next(iter(head.counts.runbooks), "")
     for what, url in ((Text("triage.graph"), head.cause.graph), (Text("triage.runbook"), runbook)):
@@ -246,8 +248,8 @@ def _step(cause: Cause) -> list[list[Part]]:
     return [parts]
 
 
-def _some(names: Sequence[str], most: int) -> str:
-    return ", ".join(names[:most]) + (f", +{len(names) - most}" if len(names) > most else "")
+def _some(names: Sequence[str], most: int) -> Text:
+    return listed([*names[:most], *([f"+{len(names) - most}"] if len(names) > most else [])])
 
 
 # ----------------------------------------------------------------------------------------------------- buttons

@@ -2,20 +2,20 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import reduce
 
-from bot.hami.nodes.node_state import CORDON_KEY, wants_own_plugin
+from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids, wants_own_plugin
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.vendors import FIRST
 from bot.report import Confidence, Evidence, Finding, Gap, Severity, step
-from bot.rows import FREE, UNKNOWN, UNREGISTERED
-from bot.texts import Text
+from bot.rows import FREE, UNKNOWN, UNREGISTERED, state_in_words
+from bot.texts import Text, listed, sentences
 from playbooks import quotes
 from playbooks.rule import Stage, rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import confidence_in, finding
 from playbooks.rules.common.prose import near_names, see_all_nodes
 from playbooks.rules.dra import given_by_claims, handed_out_twice, served
+from playbooks.rules.nodes.causes import repair, uncordon, uncordon_node
 from playbooks.rules.waiting.stale_scheduler import ghosts_told
 from playbooks.rules.waiting.unregistered_nodes import registration_proof
 from playbooks.scenes.cluster import ClusterScene
@@ -24,22 +24,6 @@ from playbooks.scenes.gpus import LITTLE_MEMORY, NO_MEMORY, CardSeen, GpusScene,
 _NOTABLE = 0.2
 """From this part of a type's memory on, memory that no pod can get is worth a warning."""
 _MAX_NEAR = 3
-_STATES = {
-    FREE: "gpus.free",
-    UNKNOWN: "gpus.unknown",
-    NO_MEMORY: "gpus.no-memory",
-    LITTLE_MEMORY: "gpus.little-memory",
-    "no-cores": "gpus.no-cores",
-    "no-slots": "gpus.no-slots",
-    "no-mig-placement": "gpus.no-mig-placement",
-    "no-allocatable": "gpus.no-allocatable",
-    "exclusive": "gpus.exclusive",
-    "unhealthy": "gpus.unhealthy",
-    "cordoned": "gpus.cordoned",
-    "node-cordoned": "gpus.node-cordoned",
-    "node-not-ready": "gpus.node-not-ready",
-    "other-type": "gpus.other-type",
-}
 
 
 @rule("scheduler-ledger-stale")
@@ -75,11 +59,9 @@ def room(scene: GpusScene) -> Iterator[Finding]:
         yield finding("capacity", claim, sure, nodes, proofs, severity=severity, actions=steps)
     else:
         values = {"free": len(free), "cards": len(cards), "type": shown.card.type, "node": shown.node}
-        if shown.divided:
-            key = "capacity.judged" if unknown else "capacity.claim"
-        else:
-            key = "capacity.judged-whole" if unknown else "capacity.claim-whole"
-        claim = Text(key, **values, memory=prose.mib(shown.slice_mib or 0), unknown=unknown)
+        key = "capacity.claim" if shown.divided else "capacity.claim-whole"
+        claim = Text(key, **values, memory=prose.mib(shown.slice_mib or 0))
+        claim = sentences(claim, Text("capacity.unchecked", count=unknown)) if unknown else claim
         yield finding("capacity", claim, sure, nodes, proofs, severity="info")
 
 
@@ -99,19 +81,22 @@ def stranded(scene: GpusScene) -> Iterator[Finding]:
     why = _by_state(LITTLE_MEMORY if card.state == NO_MEMORY else card.state for card in cards)
     claim = Text("stranded-capacity.claim", memory=prose.mib(lost.total()), why=why)
     first, node = cards[0], scene.by_name[cards[0].node]
+    steps = prose.see_node(scene.node) if scene.node else prose.see_cards(node.name)
     if first.state == "cordoned":
-        proofs = [quotes.of_node_annotation(node, CORDON_KEY, first.card.uuid)]
+        proofs = [quotes.of_node_annotation(node, CORDON_KEY, node.metadata.annotation(CORDON_KEY) or "")]
+        steps = uncordon(node, sorted(cordoned_uuids(node)))
     elif first.state.startswith("node-"):
         keys = [taint.key for taint in node.spec.taints or () if taint.key.startswith("node.kubernetes.io/")]
         proofs = [quotes.of_node(node, key, "{.spec.taints[*].key}") for key in keys[:1]]
+        steps = uncordon_node(node.name) if first.state == "node-cordoned" else steps
     elif first.state == "no-allocatable":
         proofs = [quotes.of_allocatable(node, scene.config.gpus.count)]
     else:
         proofs = _of_holder(scene.cluster, first)
     proofs.append(_of_card(scene.cluster, first))
+    steps = repair(node.name, proofs[-1]) if first.state == "unhealthy" else steps
     nodes = sorted({card.node for card in cards})
     severity: Severity = "warning" if notable else "info"
-    steps = prose.see_node(scene.node) if scene.node else prose.see_cards(cards[0].node)
     yield finding("stranded-capacity", claim, _confidence(scene), nodes, proofs, severity=severity, actions=steps)
 
 
@@ -149,7 +134,7 @@ def not_found(scene: GpusScene) -> Iterator[Finding]:
         claim, option = Text("gpus.no-node", node=scene.node), "--node"
     elif scene.type and scene.of_every_type:
         near = [kind for kind, _ in Counter(card.card.type for card in scene.of_every_type).most_common(_MAX_NEAR)]
-        claim, option = Text("gpus.no-type", type=scene.type, types=", ".join(near)), "--type"
+        claim, option = Text("gpus.no-type", type=scene.type, types=near), "--type"
     else:
         near, option = [], ""
         claim = Text("gpus.no-cards-there", node=scene.node) if scene.node else Text("gpus.no-cards")
@@ -164,8 +149,7 @@ def _confidence(scene: GpusScene) -> Confidence:
 
 def _by_state(states: Iterable[str]) -> Text:
     counts = sorted(Counter(states).items(), key=lambda item: (-item[1], item[0]))
-    parts = [Text(_STATES[state], count=count) for state, count in counts]
-    return reduce(lambda some, more: Text("gpus.list", some=some, more=more), parts)
+    return listed(Text("gpus.state", state=state_in_words(state), count=count) for state, count in counts)
 
 
 def _of_card(world: ClusterScene, card: CardSeen) -> Evidence:

@@ -8,7 +8,7 @@ from bot.hami.installation.install import Install
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
 from bot.report import NextAction, act, step
-from bot.texts import Prose, Text, listed
+from bot.texts import Prose, Text, listed, some_names
 from playbooks import quotes
 from playbooks.playbook import plain_numbers
 from playbooks.quotes import kubectl
@@ -16,24 +16,12 @@ from playbooks.quotes import kubectl
 _SHOWN = 3
 
 
-def names(found: Sequence[str], shown: int = _SHOWN) -> Prose:
-    """Names as a list: `a, b, c`, or `a, b and 5 more` where there are more than `shown`."""
-    if len(found) <= shown:
-        return ", ".join(found)
-    return Text("words.and-more", names=", ".join(found[: shown - 1]), more=len(found) - shown + 1)
-
-
-def several(parts: Sequence[Text], shown: int = _SHOWN) -> Text:
-    """A list of texts: the first few, and how many more there are."""
-    if len(parts) <= shown:
-        return listed(parts)
-    return Text("words.and-more", names=listed(parts[: shown - 1]), more=len(parts) - shown + 1)
+names = some_names
 
 
 def some(found: Sequence[str]) -> Prose:
     """Names as a list: `a, b, c`, or `a, b, c and others` where only so many were looked for."""
-    shown = ", ".join(found[:_SHOWN])
-    return Text("words.and-others", names=shown) if len(found) > _SHOWN else shown
+    return Text("words.and-others", names=listed(found[:_SHOWN])) if len(found) > _SHOWN else names(found)
 
 
 def mib(amount: int) -> str:

@@ -136,7 +136,7 @@ def never_led(scene: HamiScene, proofs: Sequence[Evidence] = ()) -> list[Finding
     namespace = install.flags.get("leader-elect-resource-namespace") or install.namespace
     reason = why_nobody_leads(scene.process.runs)
     claim = Text("scheduler-no-leader.never", lease=f"{namespace}/{name}")
-    claim = Text("scheduler-no-leader.why", claim=claim, means=reason.text) if reason else claim
+    claim = sentences(claim, reason.text) if reason else claim
     flag = quotes.of_pod(install.pods[0], "--leader-elect=true", "{.spec.containers[*].command}")
     proofs = [*proofs, *(reason.proofs if reason else ()), flag]
     steps = [*(reason.steps if reason else ()), _show_roles(install)]
@@ -156,7 +156,7 @@ def _leaderless(scene: HamiScene, lease: Lease) -> Finding:
     proof, steps = of_object("Lease", lease, lease.spec.renew_time or "", "{.spec.renewTime}"), [_show_roles(install)]
     proofs = [structs.replace(proof, at=quotes.clock(lease.spec.renew_time))]
     if reason:
-        claim = Text("scheduler-no-leader.why", claim=claim, means=reason.text)
+        claim = sentences(claim, reason.text)
         proofs, steps = [*reason.proofs, *proofs], [*reason.steps, *steps]
     return finding("scheduler-no-leader", claim, proofs=proofs, severity="critical", actions=steps)
 

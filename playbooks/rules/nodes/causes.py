@@ -8,10 +8,10 @@ import msgspec
 from bot.finding_codes import Code
 from bot.hami.installation.install import Install
 from bot.hami.nodes.node_state import CORDON_KEY
-from bot.kube.models import Node
+from bot.kube.models import DaemonPod, Node
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, act, step
 from bot.texts import Prose, Text
-from playbooks.quotes import kubectl
+from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.scenes.nodes import NodeScene, NodesScene
@@ -106,8 +106,22 @@ def uncordon(node: Node, uuids: Sequence[str]) -> tuple[NextAction, NextAction]:
     named = [name.strip() for name in (node.metadata.annotation(CORDON_KEY) or "").split(",")]
     left = ",".join(fromkey for fromkey in dict.fromkeys(named) if fromkey and fromkey not in uuids)
     change = ("--overwrite", f"{CORDON_KEY}={left}") if left else (f"{CORDON_KEY}-",)
-    who = kubectl("get", "node", node.name, "-o", "yaml", "--show-managed-fields")
-    command, label = kubectl("annotate", "node", node.name, *change), Text("card-cordoned.who", node=node.name)
-    counts = {"count": len(uuids), "all": len({*filter(None, named)})}
-    back = Text("card-cordoned.uncordon", node=node.name, cards=", ".join(uuids), **counts)
-    return step(label, who), act(back, command)
+    label = Text("card-cordoned.uncordon", node=node.name, count=len(uuids), all=len({*filter(None, named)}))
+    return who_cordoned(node.name), act(label, kubectl("annotate", "node", node.name, *change))
+
+
+def uncordon_node(node: str) -> tuple[NextAction, NextAction]:
+    """The steps to see who cordoned the node in Kubernetes, and to uncordon it."""
+    return who_cordoned(node), act(Text("node-cordoned.uncordon", node=node), kubectl("uncordon", node))
+
+
+def who_cordoned(node: str) -> NextAction:
+    """The step to see who set what of the node, and when."""
+    show = kubectl("get", "node", node, "-o", "yaml", "--show-managed-fields")
+    return step(Text("card-cordoned.who", node=node), show)
+
+
+def repair(node: str, proof: Evidence, plugin: DaemonPod | None = None) -> list[NextAction]:
+    """The steps for GPUs that are registered as unhealthy, which `proof` quotes: what to look at, what to do then."""
+    again = [act(Text("card-not-healthy.restart", node=node), kubectl_pod(plugin, "delete"))] if plugin else []
+    return [step(Text("card-not-healthy.look", node=node), proof.command), *again]

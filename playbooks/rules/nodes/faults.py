@@ -21,7 +21,7 @@ from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.node_conditions import is_cordoned, not_ready, pressures
 from bot.kube.quantities import whole
 from bot.report import Gap, Severity, gap
-from bot.texts import Text
+from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import PLUGIN_SOURCE, Plugin, by_node
 from playbooks.gather.scheduling import Capacity
@@ -343,7 +343,7 @@ def told_beside(group: Group) -> Part:
     why = fault.why if fault.code == "node-unregistered" else "claim"
     claim = claim_of((fault.code, why), names, device, str(scene.version or "?"))
     if plugin and fault.about in _DOWN:
-        claim = Text("nodes.and", claim=claim, why=plugin_trouble(fault, plugin))
+        claim = sentences(claim, plugin_trouble(fault, plugin))
     found = ((node.node, [one.state for one in node.beside if one.device.word == device.word][:1]) for node in shown)
     lost = ((node, next((one for one in states if isinstance(one, Unregistered)), None)) for node, states in found)
     proofs = [proof for node, state in lost for proof in registration_proofs(node, state, device)]

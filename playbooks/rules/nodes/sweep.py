@@ -1,7 +1,7 @@
 """Rules about nodes by their objects: one finding per fault, with its nodes, evidence of the first ones and steps."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import reduce, update_wrapper
+from functools import update_wrapper
 
 from bot.finding_codes import Code
 from bot.hami.nodes.node_state import (
@@ -10,16 +10,15 @@ from bot.hami.nodes.node_state import (
     DifferingSetting,
     cordoned_uuids,
     read_plugin_settings,
-    read_registrations,
-    size_factor,
+    size_of,
 )
-from bot.hami.nodes.registration import GUIDES_THRESHOLD, Registration, Unregistered
+from bot.hami.nodes.registration import GUIDES_THRESHOLD, Unregistered, digest
 from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
 from bot.hami.vendors import FIRST, OWN_LOCKS, vendor_of_register_key
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Node
 from bot.report import Confidence, Evidence, Finding, Gap, about, act, step
-from bot.texts import Prose, Text
+from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide, PluginPods
 from playbooks.gather.scheduling import InstallSeen
@@ -27,7 +26,7 @@ from playbooks.quotes import kubectl
 from playbooks.rule import Rule, rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import Part, finding
-from playbooks.rules.nodes.causes import PROVEN, Fault, Group, uncordon
+from playbooks.rules.nodes.causes import PROVEN, Fault, Group, repair, uncordon, uncordon_node
 from playbooks.rules.nodes.faults import (
     groups,
     lock_of,
@@ -117,7 +116,8 @@ def under_pressure(group: Group) -> Part:
 
 @_tells("node-cordoned")
 def cordoned(group: Group) -> Part:
-    return _kubernetes(group, Text("node-cordoned.claim", nodes=group.nodes))
+    part = _kubernetes(group, Text("node-cordoned.claim", nodes=group.nodes))
+    return part._replace(steps=uncordon_node(group.names[0]))
 
 
 def _kubernetes(group: Group, claim: Text) -> Part:
@@ -168,7 +168,7 @@ def unregistered(group: Group) -> Part:
         proofs.append(quotes.of_allocatable(first.node, first.count_resource))
     pod = first.plugin.pod
     if fault.about == "missing" or (pod is not None and fault.about in ("not-ready", "restarting")):
-        claim = Text("nodes.and", claim=claim, why=plugin_trouble(fault, first.plugin))
+        claim = sentences(claim, plugin_trouble(fault, first.plugin))
     if pod is not None and fault.about != "ready" and fault.about:
         return Part(claim, [*proofs, quotes.of_plugin(pod, first.plugin.why)], [plugin_log(pod)])
     return Part(claim, proofs, registration_actions(first.name, fault.why, [pod] if pod else None))
@@ -236,8 +236,7 @@ def not_healthy(group: Group) -> Part:
     claim = Text(_UNHEALTHY[group.fault.why], count=count, nodes=group.nodes, version=version)
     bad = ((node.node, next(card for card in node.cards if not card.health)) for node in shown)
     proofs = [quotes.of_card(node, card.uuid, whole=True) for node, card in bad]
-    pod = shown[0].plugin.pod
-    return Part(claim, proofs, [plugin_log(pod) if pod else prose.see_cards(group.names[0])[0]])
+    return Part(claim, proofs, repair(group.names[0], proofs[0], shown[0].plugin.pod))
 
 
 @_tells(*_CORDONS)
@@ -247,11 +246,10 @@ def cards_cordoned(group: Group) -> Part:
     wanted = [_meant(node, fault.why) for node in map(group.scene.see, group.names)]
     values = {"nodes": group.nodes, "count": sum(map(len, wanted)), "version": str(group.scene.version or "?")}
     claim, shown = Text(_CORDONED[fault.why], **values), group.shown
-    pairs = zip(shown, wanted, strict=False)
-    proofs = [quotes.of_node_annotation(seen.node, CORDON_KEY, uuids[0]) for seen, uuids in pairs]
-    look = proofs[0].command
-    fix = uncordon(shown[0].node, wanted[0][:1]) if fault.code == "card-cordoned" else ()
-    return Part(claim, proofs, [step(Text("card-cordoned.look"), look), *fix])
+    proofs = [_annotation(seen.node, CORDON_KEY) for seen in shown]
+    if fault.code == "card-cordoned":
+        return Part(claim, proofs, uncordon(shown[0].node, wanted[0]))
+    return Part(claim, proofs, [step(Text("card-cordoned.look"), proofs[0].command)])
 
 
 def _meant(node: NodeScene, why: str) -> list[str]:
@@ -303,33 +301,33 @@ def _of_kubernetes(node: Node, fault: Fault) -> Evidence:
     return quotes.of_node(node, taints[0], "{.spec.taints[*].key}")
 
 
-def logs_looked_at(read: Mapping[str, NodeSide], names: Sequence[str]) -> list[Text]:
-    """How many of these nodes' device plugin logs were read, in words, and how to have the others read."""
-    sides = [read[name] for name in names if name in read]
-    count = sum(bool(side.logs) and not side.log_gaps for side in sides)
-    part = Text("nodes.logs", read=count, count=len(names))
-    return [part] if len(sides) == len(names) else [part, Text("nodes.logs-one")]
+def looked_at(
+    seen: InstallSeen,
+    nodes: Iterable[Node],
+    logs: Mapping[str, NodeSide],
+    names: Sequence[str],
+    pods: PluginPods | None,
+) -> list[Text]:
+    """What was read of these nodes beside their objects, in words, and what was not; only the latter without `pods`.
 
-
-def looked_at(seen: InstallSeen, nodes: Iterable[Node], pods: PluginPods | None = None) -> list[Text]:
-    """What was read of these nodes besides their objects, in words, and what was not; without `pods` only that."""
+    `names` are the nodes whose device plugin's log would tell more, `logs` what was read of some. Without the size of a
+    GPU its memory scaling cannot be told.
+    """
     settings, version = read_plugin_settings(seen.config_maps), seen.install.version
     old = version is not None and version.version < READS_DEVICE_CONFIG
-    registered = ((node, found) for node in nodes for found in read_registrations(node, (FIRST.names,)))
-    cards = ((node, card) for node, found in registered if isinstance(found, Registration) for card in found.cards)
-    unsized = sorted({card.type for node, card in cards if card.mode != "mig" and size_factor(card, node) is None})
+    texts = ((node, node.metadata.annotation(FIRST.names.register)) for node in nodes)
+    digests = ((node, digest(FIRST.names, text)) for node, text in texts if text is not None)
+    unsized = sorted({kind for node, cards in digests if cards for kind in cards.types if not size_of(kind, node)})
     told = [(Text("nodes.at-settings"), old or DEVICE_CONFIG_FILE in settings.config_maps)]
     if pods is not None:
         drivers = [pods.drivers] if isinstance(pods.drivers, Gap) else [read for _, read in pods.drivers]
         read = not any(isinstance(one, Gap) for one in drivers)
         told = [(Text("nodes.at-objects"), True), *told, (Text("nodes.at-plugins"), not isinstance(pods.own, Gap))]
         told.append((Text("nodes.at-drivers"), read))
+    left = sum(name not in logs or not logs[name].logs or bool(logs[name].log_gaps) for name in names)
+    told += [(Text("nodes.at-logs", some=left or len(names), count=len(names)), not left)] if names else []
     told += [(Text("nodes.at-scaling", types=prose.names(unsized)), False)] if unsized else []
     looked = [part for part, was in told if was and pods is not None]
     unseen = [part for part, was in told if not was]
-    found = [Text("nodes.looked-at", parts=reduce(_and_more, looked))] if looked else []
-    return [*found, *([Text("nodes.not-looked-at", parts=reduce(_and_more, unseen))] if unseen else [])]
-
-
-def _and_more(some: Text, more: Text) -> Text:
-    return Text("gpus.list", some=some, more=more)
+    found = [Text("nodes.looked-at", parts=looked)] if looked else []
+    return [*found, *([Text("nodes.not-looked-at", parts=unseen)] if unseen else [])]

@@ -61,7 +61,7 @@ class PodLog(NamedTuple):
     """The lines of one log about the pod, since the time asked about; `older` is the newest line before.
 
     `bare` lines have the pod's name without a namespace, and decide nothing. `ahead` counts lines with a time in the
-    future, which show that the log's zone is not UTC; `open_ended` those whose values go on in further lines.
+    future, which show that the log's zone is not UTC.
     """
 
     log: LogOf
@@ -69,7 +69,6 @@ class PodLog(NamedTuple):
     bare: tuple[LogLine, ...]
     older: LogLine | None
     ahead: int
-    open_ended: int
 
 
 class RunInLog(NamedTuple):
@@ -148,7 +147,7 @@ def _one_log(log: LogOf, about: LogSubject) -> PodLog:
     own: list[LogLine] = []
     bare: list[LogLine] = []
     older: LogLine | None = None
-    ahead = open_ended = 0
+    ahead = 0
     for raw in _raws([log]):
         line = read_line(raw, about.now)
         at = whose(line, about.name) if line else None
@@ -160,9 +159,8 @@ def _one_log(log: LogOf, about: LogSubject) -> PodLog:
         elif line.at < about.since:
             older = line
             continue
-        open_ended += raw.endswith("=<")
         (own if at else bare).append(line)
-    return PodLog(log, tuple(own), tuple(bare), older, ahead, open_ended)
+    return PodLog(log, tuple(own), tuple(bare), older, ahead)
 
 
 class _LoggedPanic(NamedTuple):

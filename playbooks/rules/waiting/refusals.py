@@ -164,7 +164,7 @@ def _other_type(scene: PodScene, names: Sequence[str]) -> NextAction | None:
     if not found:
         return None
     first, types = found[0][0], [Text("card-type-mismatch.type", type=kind, count=count) for kind, count in found]
-    label = Text("card-type-mismatch.set", key=key, type=first, types=prose.several(types, 5))
+    label = Text("card-type-mismatch.set", key=key, type=first, types=prose.names(types, 5))
     return annotate(scene.pod, label, {key: first})
 
 

@@ -395,15 +395,8 @@ class LedgerRow(NamedTuple):
 LEDGER = Sheet(
     "scheduler's count",
     LedgerRow,
-    names={"gpus": "GPUs", "hami_counts": "HAMi counts"},
-    brief={
-        "node": "node",
-        "gpus": "GPUs",
-        "hami_counts": "HAMi counts",
-        "pods_hold": "pods hold",
-        "difference": "difference",
-        "only_counted": "only HAMi counts",
-    },
+    names="gpus=GPUs hami_counts=HAMi_counts",
+    brief="node gpus=GPUs hami_counts=HAMi_counts pods_hold difference only_counted=only_HAMi_counts",
 )
 
 

@@ -209,10 +209,8 @@ def set_as_asked(scene: PodScene, cause: RankedCause) -> Part | None:
     asked, settings = scene.request.constraints.mode, read_plugin_settings(scene.cluster.seen.config_maps)
     helps = _HELPS.get(cause.text) if scene.device.vendor is FIRST else None
     for name in cause.nodes if helps and settings.config_maps else ():
-        node, cards = scene.nodes[name], scene.view.cards(name)[:1]
-        for differs in (
-            one for state in cards for one in differing_settings(node, state.card, settings, scene.version)
-        ):
+        node, cards = scene.nodes[name], scene.view.cards(name)
+        for differs in differing_settings(node, cards[0].card, settings, scene.version) if cards else ():
             mode = differs.key == MODE_SETTING
             more = differs.wanted == asked if mode else float(differs.wanted) > float(differs.has)
             if differs.key.lower() == helps and more and not is_started_with(differs.key, scene.plugins.get(name)):

@@ -305,7 +305,7 @@ def test_columns_that_are_the_same_in_every_row_are_not_shown():
     message = shown(report(subject=CARDS, tables=(free,)))
     (table,) = (block for block in message.blocks if block["type"] == "table")
     assert [texts(message._replace(blocks=tuple(row))) for row in table["rows"]] == [
-        ["node", "cards"], ["gpu-1", "8"], ["gpu-2", "4"]
+        ["node", "GPUs"], ["gpu-1", "8"], ["gpu-2", "4"]
     ]  # fmt: skip
 
 
