@@ -142,9 +142,9 @@ def annotate(pod: Pod, change: Prose, keys: Mapping[str, str | None]) -> NextAct
     kind = _edited(pod)[0]
     if kind in _ROLLED_OUT or pod.spec.node_name:
         return edit_owner(pod, change, {"metadata": {"annotations": keys}})
-    key = "change.annotate" if kind == "Pod" else "change.annotate-both"
-    label = Text(key, change=change, pod=f"{pod.namespace}/{pod.name}", owner=_named(pod))
-    changed = (f"{key}-" if value is None else f"{key}={value}" for key, value in keys.items())
+    values = {"change": change, "pod": f"{pod.namespace}/{pod.name}", "owner": _named(pod)}
+    label = Text("change.annotate" if kind == "Pod" else "change.annotate-both", **values)
+    changed = (f"{name}-" if value is None else f"{name}={value}" for name, value in keys.items())
     return act(label, quotes.kubectl_pod(pod, "annotate", "--overwrite", *changed))
 
 
