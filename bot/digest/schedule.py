@@ -158,7 +158,9 @@ def _times(cron: str, since: datetime, *, backwards: bool = False) -> CronSim:
 
 def _unusable(cron: str) -> Text | None:
     """Why the expression is none, or none for a digest; None for one that is. It is in lower case."""
-    if len(cron) > _LONGEST or len(cron.split()) != 5:
+    if len(cron) > _LONGEST:
+        return Text("error-oncall.cron-too-long", most=_LONGEST)
+    if len(cron.split()) != 5:
         return Text("error-oncall.cron-fields", cron=repr(cron))
     try:
         first_two = list(islice(_times(cron, _SOME_DAY), 2))

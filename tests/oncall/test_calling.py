@@ -122,6 +122,7 @@ def test_a_channel_of_last_resort_that_the_bot_cannot_post_to_is_told_of_like_th
     assert watched(Settings(oncall=GIVEN)).channels == (GIVEN.channel,)
 
 
+@pytest.mark.each_way
 async def test_killed_at_any_step_of_a_call_each_is_called_once_and_each_page_is_queued_once(
     new_database: NewDatabase, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:

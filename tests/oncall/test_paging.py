@@ -251,6 +251,7 @@ class _Dying:
 
 
 @each_pager
+@pytest.mark.each_way
 async def test_killed_between_sending_and_noting_it_is_sent_again_and_rings_once(
     name: str, database: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

@@ -112,6 +112,7 @@ def test_a_week_in_which_the_clocks_change_is_covered_once_and_whole(database: s
 
 
 @on_rig(2, new=True)
+@pytest.mark.each_way
 async def test_two_replicas_post_the_report_once_a_week(rig: Rig) -> None:
     one, two = digests(rig), digests(rig)
     told = str(await one.do("k", WHO, MONDAYS, ""))

@@ -86,7 +86,7 @@ FORGED = ("", "{", "[]", '{"v":2}', '{"v":1,"key":1,"cluster":"","target":"a/b",
 async def test_a_forged_button_and_one_about_another_object_or_cluster_change_nothing(world: World) -> None:
     card, times = await world.raised(), 0
     for action in ("change:revert", "change:extend", "change:confirm", "change:approve"):
-        for value in FORGED if action == "change:revert" else FORGED[::4]:  # Slack takes one answer a second
+        for value in FORGED:
             times += 1
             await world.pressed("ada", card, action, value)
             await world.told("ada", "does not recognise this button", times)

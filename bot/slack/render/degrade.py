@@ -13,18 +13,23 @@ from bot.slack.render.text import cut, length, preformatted, rich_text, total_te
 _OLD = frozenset({"section", "header", "divider", "context", "actions", "input", "image", "rich_text"})
 _WIDEST_CELL = 40
 _SMALLEST = 40  # more than the words of preformatted text around its text
+_SECTION = 2500
 _PLAIN = 3500  # less than the 4,000 that chat.update takes
+_SECTIONS_TOTAL = 6000
 
 
 def degraded(message: Message) -> Iterator[Message]:
-    """Ever simpler forms: without new kinds of blocks, then text alone, then the beginning of a long text.
-    With text alone the whole answer comes as a file: the message's own, or one made of the text of the blocks or the
-    message.
+    """Ever simpler forms of the message: without new kinds of blocks, then plain sections, then text alone, then only
+    the beginning of a long text. From the sections on, the whole answer comes as a file: the message's own, or else one
+    made of the text of the blocks or the message.
     """
     if message.blocks:
         if any(block["type"] not in _OLD for block in message.blocks):
             yield message._replace(blocks=tuple(_older(message.blocks)))
         files = (*_whole(message), *(file for file in message.files if file not in whole_answers(message.files)))
+        sections = tuple(_sections(message.blocks))
+        if sections != message.blocks:
+            yield Message(message.text, sections, files)
         yield Message(message.text, (), files)
     if length(message.text) > _PLAIN:
         yield Message(cut(message.text, _PLAIN), (), message.files or tuple(_whole(message)))
@@ -53,6 +58,24 @@ def _whole(message: Message) -> Sequence[File]:
         return found
     text = "\n\n".join(filter(None, map(plain_text, message.blocks))) or message.text
     return [File(f"{WHOLE_ANSWER}.txt", text.encode("utf-8"), WHOLE_ANSWER)]
+
+
+def _sections(given: Sequence[Block]) -> Iterator[Block]:
+    """What the blocks say, as few sections of plain text; shorter than what was refused."""
+    shown = cut("\n\n".join(filter(None, map(plain_text, given))), _SECTIONS_TOTAL)
+    text = ""
+    for line in shown.split("\n"):
+        if length(text) + length(line) > _SECTION and text.strip():
+            yield _verbatim(text)
+            text = ""
+        text += f"{line}\n"
+    if text.strip():
+        yield _verbatim(text)
+
+
+def _verbatim(text: str) -> Block:
+    """A section whose lines are ours and whose words were inert before."""
+    return {"type": "section", "text": {"type": "plain_text", "text": cut(text.strip("\n"), _SECTION), "emoji": False}}
 
 
 # ------------------------------------------------------------------------------------------------- what blocks say

@@ -24,12 +24,13 @@ def kinds(message):
     return {block["type"] for block in message.blocks}
 
 
-def test_the_table_goes_first_then_all_blocks():
-    first, second = degraded(with_table())
+def test_the_table_goes_first_then_all_but_sections_then_all_blocks():
+    first, second, third = degraded(with_table())
     assert "table" in kinds(with_table())
     assert "table" not in kinds(first)
     assert {"header", "rich_text", "actions"} <= kinds(first)
-    assert second.blocks == ()
+    assert kinds(second) == {"section"}
+    assert third.blocks == ()
 
 
 def test_a_table_becomes_aligned_text():
@@ -41,19 +42,25 @@ def test_a_table_becomes_aligned_text():
     ]
 
 
-def test_with_text_alone_the_whole_answer_is_a_file():
-    first, second = degraded(with_table())
-    assert first.files == ()
-    (file,) = second.files
-    assert file.name == "answer.txt"
+def test_sections_still_say_everything_of_a_usual_answer():
+    _, second, _ = degraded(with_table())
+    told = "\n".join(texts(second))
     for part in (
         "Warning: No usable GPU",
-        "8/8 CardInsufficientMemory",
         "    gpus --node gpu-2",
         "kubectl -n ml delete pod trainer-0",
         "Could not be read: quotas",
     ):
-        assert part in file.content.decode()
+        assert part in told
+
+
+def test_the_whole_answer_is_a_file_from_sections_on():
+    first, second, third = degraded(with_table())
+    assert first.files == ()
+    for message in (second, third):
+        (file,) = message.files
+        assert file.name == "answer.txt"
+        assert b"8/8 CardInsufficientMemory" in file.content
 
 
 def test_a_message_that_has_its_whole_answer_keeps_that_and_its_other_files():
