@@ -37,7 +37,7 @@ from bot.render.words import (
     where,
 )
 from bot.report import SEVERITIES as RANKS
-from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Severity, Table
+from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Severity, Table, as_shown
 from bot.texts import Prose, Text, Texts, named, some_names, together
 
 _WIDEST_PROSE = 120
@@ -235,7 +235,7 @@ class _TerminalPage(NamedTuple):
 
     def _next(self, actions: Sequence[NextAction]) -> list[_Line]:
         lines = self._title(Text("render.next")) if actions else []
-        for number, action in enumerate(actions, 1):
+        for number, action in enumerate(as_shown(actions, self.say), 1):
             lines += self._action(action, f"  {number}. ")
         return lines
 

@@ -124,6 +124,13 @@ def test_a_card_cordoned_by_annotation_is_no_room_from_2_10_on(tmp_path: Path) -
     assert states(ask(tmp_path / "old", one, version="2.9.0")) == ["free"]
 
 
+def test_only_the_cordoned_cards_that_were_asked_about_are_uncordoned(tmp_path: Path) -> None:
+    all_of_them = [card("GPU-t"), card("GPU-a", type=A100)]
+    one = gpu_node("gpu-1", *all_of_them, annotations={"hami.io/device-cordon": "GPU-t,GPU-a,GPU-gone"})
+    undo = ask(tmp_path, one, type="T4").findings[-1].next_actions[-1]
+    assert undo.command == "kubectl annotate node gpu-1 --overwrite hami.io/device-cordon=GPU-a,GPU-gone"
+
+
 @pytest.mark.parametrize(
     ("state", "fields"),
     [

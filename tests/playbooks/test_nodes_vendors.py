@@ -74,6 +74,14 @@ def ascend_plugin(on: str = "npu-1", *, ready: bool = True) -> Object:
     return one
 
 
+@pytest.mark.parametrize("of_nvidia", [True, False])
+def test_only_nvidia_s_unhealthy_cards_have_xid_errors(tmp_path: Path, of_nvidia: bool) -> None:
+    sick = npus(annotations={f"hami.io/node-register-{CHIP}": json.dumps([card("a", type=CHIP, health=False)])})
+    report = ask(tmp_path, gpu_node("npu-1", card("a", health=False)) if of_nvidia else sick)
+    look = next(step.label for each in report.findings for step in each.next_actions if "unhealthy" in step.label)
+    assert ("Xid" in look, '"health"' in look) == (of_nvidia, False)
+
+
 # ------------------------------------------------------------------------------------------------ registration
 
 

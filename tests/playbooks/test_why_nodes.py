@@ -281,6 +281,23 @@ def test_an_annotation_that_no_card_meets_is_taken_from_the_waiting_pod_itself_u
     assert first.command.startswith(command)
 
 
+def test_an_annotation_that_allows_none_of_the_cards_is_not_said_to_allow_no_other(tmp_path: Path) -> None:
+    wants = pod(limits=gpu(2, 1000), annotations={"nvidia.com/use-gputype": "H100"})
+    two = gpu_node("gpu-2", card("GPU-a"), card("GPU-b"))
+    report = refusal(tmp_path, "1/1 NodeInsufficientDevice", wants, gpu_node(), two)
+    assert "no other GPU" not in " ".join(finding.claim for finding in report.findings)
+
+
+@pytest.mark.parametrize("room", [False, True])
+def test_another_type_is_offered_only_where_a_node_has_room_for_all_of_the_pod(tmp_path: Path, room: bool) -> None:
+    wants = pod(limits=gpu(2, 9000), annotations={"nvidia.com/use-gputype": "H100"})
+    full = running("full", "gpu-1", ("GPU-b", 1000 if room else 16000, 0))
+    report = refusal(tmp_path, "2/2 CardTypeMismatch", wants, gpu_node("gpu-1", card("GPU-a"), card("GPU-b")), full)
+    offered = [step.label for finding in report.findings for step in finding.next_actions if "would take" in step.label]
+    assert any("2 NVIDIA-Tesla T4" in label for label in offered) == room
+    assert not [label for label in offered if "1 NVIDIA-Tesla T4" in label]
+
+
 def test_a_uuid_that_no_card_has(tmp_path: Path) -> None:
     wants = pod(annotations={"nvidia.com/use-gpuuuid": "GPU-dead"})
     report = refusal(tmp_path, "1/1 CardUuidMismatch", wants, gpu_node())

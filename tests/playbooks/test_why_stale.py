@@ -381,6 +381,16 @@ def test_two_are_named_where_neither_alone_is_enough(tmp_path: Path) -> None:
     holders = [holder(memory=7000), holder("older", 7000), holder("small", 500)]
     report = why(tmp_path, *holders, monitor=figures, memory=14000)
     assert "Waiting for ml/old, ml/older: 14,000 MiB, no kernel for 8h" in report.findings[1].claim
+    first, second, *others = (step.label for step in cause(report).next_actions if step.changes_cluster)
+    assert first.startswith("Either: Ask Namespace ml about ml/old,")
+    assert second.startswith("And: Ask Namespace ml about ml/older")
+    assert others[0].startswith("Or: ")
+    assert all("one of 2 pods" in label and "would then take" not in label for label in (first, second))
+
+
+def test_the_end_of_the_same_pod_is_one_way_and_is_told_once(tmp_path: Path) -> None:
+    ends = [step for step in cause(why(tmp_path)).next_actions if "delete pod old" in step.command]
+    assert len(ends) == 1
 
 
 def test_a_monitor_that_does_not_answer_beside_one_that_does_is_a_gap(tmp_path: Path) -> None:

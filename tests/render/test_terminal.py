@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from bot.render.terminal import terminal, visible
-from bot.report import Evidence, Gap, NextAction, Scope, Subject, Table, one_line
-from bot.texts import Texts
+from bot.report import Evidence, Gap, NextAction, Scope, Subject, Table, act, in_words, one_line
+from bot.texts import Text, Texts
+from playbooks.rules.common.prose import alternatives
 from tests.cases_support import questions, scenarios
 from tests.render import SAY, any_text, evidence, finding, of_gpu_1, report, reports, typical
 
@@ -125,6 +126,17 @@ def test_at_a_glance_it_says_how_many_steps_it_leaves_out():
     steps = tuple(NextAction(f"Step {number}", "") for number in range(5))
     shown = terminal(report(finding(next_actions=steps)), SAY, width=100, colour=False, whole=False)
     assert "  3. Step 2\n  … and 2 more steps: --all shows them\n" in shown
+
+
+def test_at_a_glance_the_first_way_stands_alone_where_the_other_is_left_out():
+    ways = [act(Text("words.scheduler-log")), act(Text("wrong-scheduler.fix"))]
+    first, second = alternatives([[way] for way in ways])
+    looks = [NextAction(f"look {number}", f"gpus --node {number}") for number in range(3)]
+    for steps, told in ((first, *looks, second), False), ((first, second, *looks), True):
+        said = in_words(report(finding(next_actions=steps)), SAY)
+        shown = terminal(said, SAY, width=100, colour=False, whole=False)
+        assert "Check what HAMi's scheduler logs" in shown
+        assert ("Either: " in shown) == told
 
 
 def test_at_a_glance_the_claim_stands_in_the_place_of_a_verdict_that_cuts_it_off():

@@ -29,7 +29,7 @@ from bot.render.words import (
     telling,
     where,
 )
-from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report
+from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report, as_shown
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks
 from bot.slack.render.blocks import EVERYTHING, Room, action_button, closing_buttons, gist
@@ -219,7 +219,7 @@ def _next(actions: Sequence[NextAction], report: Report, room: Room) -> list[Blo
             return blocks.plain_section(label, accessory=button)
         return rich_text(line(span(label)), *([preformatted(command)] if command else []))
 
-    shown = room.fill(actions, show, share=_NEXT, most=_ACTIONS_SHOWN)
+    shown = room.fill(as_shown(actions, room.say), show, share=_NEXT, most=_ACTIONS_SHOWN)
     every = {action for finding in report.findings for action in finding.next_actions}
     room.overflowed = room.overflowed or not every.issubset(actions)
     return [rich_text(line(span(Text("render.next"), "bold"))), *shown] if shown else []

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids, wants_own_plugin
+from bot.hami.nodes.node_state import CORDON_KEY, wants_own_plugin
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.vendors import FIRST
 from bot.report import Confidence, Evidence, Finding, Gap, Severity, step
@@ -84,7 +84,7 @@ def stranded(scene: GpusScene) -> Iterator[Finding]:
     steps = prose.see_node(scene.node) if scene.node else prose.see_cards(node.name)
     if first.state == "cordoned":
         proofs = [quotes.of_node_annotation(node, CORDON_KEY, node.metadata.annotation(CORDON_KEY) or "")]
-        steps = uncordon(node, sorted(cordoned_uuids(node)))
+        steps = uncordon(node, [one.card.uuid for one in cards if (one.node, one.state) == (node.name, first.state)])
     elif first.state.startswith("node-"):
         keys = [taint.key for taint in node.spec.taints or () if taint.key.startswith("node.kubernetes.io/")]
         proofs = [quotes.of_node(node, key, "{.spec.taints[*].key}") for key in keys[:1]]
@@ -94,7 +94,8 @@ def stranded(scene: GpusScene) -> Iterator[Finding]:
     else:
         proofs = _of_holder(scene.cluster, first)
     proofs.append(_of_card(scene.cluster, first))
-    steps = repair(node.name, proofs[-1]) if first.state == "unhealthy" else steps
+    if first.state == "unhealthy":
+        steps = repair(node.name, proofs[-1], scene.config.device_of(first.card.type).vendor)
     nodes = sorted({card.node for card in cards})
     severity: Severity = "warning" if notable else "info"
     yield finding("stranded-capacity", claim, _confidence(scene), nodes, proofs, severity=severity, actions=steps)

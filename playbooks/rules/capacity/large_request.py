@@ -346,10 +346,12 @@ _PINNED: Mapping[What, Code] = {"drop-uuid": "card-uuid-mismatch", "drop-type": 
 """The code of findings that GPUs are not what these annotations name: those say it themselves."""
 
 
-def why_pinned(scene: PodScene, code: Code) -> Part | None:
-    """What keeps the pod from other GPUs, where they would take it: its annotations of UUIDs or types."""
+def why_pinned(scene: PodScene, told: Finding) -> Part | None:
+    """What keeps the pod from GPUs beside those told of, if these would take it: its annotations of UUIDs or types."""
+    if not any(admits(scene, card.card) for name in told.scope.nodes for card in scene.view.cards(name)):
+        return None
     for what, own in _PINNED.items() if scene.advises else ():
-        keys = request_amounts.annotated(scene, what) if own != code else []
+        keys = request_amounts.annotated(scene, what) if own != told.code else []
         if keys and any(change.what == what for change in scene.once(_changes)):
             proofs = [quotes.of_pod_annotation(scene.pod, key) for key in keys]
             return Part(Text("large.pinned", keys=listed(keys)), proofs)

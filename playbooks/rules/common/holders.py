@@ -321,7 +321,8 @@ def _told(scene: PodScene, found: Sequence[MeasuredHolding], measured: MeasuredN
     steps = list[NextAction]()
     for holding, pod in zip(found, pods, strict=True):
         end = stop(pod, holders.values())
-        ask = Text("waited-for.ask", **{**values, "pods": holding.name, "owner": owner_of(pod).asked}, end=end.how)
+        own = {"pods": holding.name, "owner": owner_of(pod).asked, "end": end.how, "count": len(found)}
+        ask = Text("waited-for.ask-each" if len(found) > 1 else "waited-for.ask", **(values | own))
         steps.append(act(ask, end.command))
     steps.append(step(Text("waited-for.look", node=node), prose.command("gpus", "--idle", "--node", node)))
     return finding("idle-holder", Text("waited-for.claim", **values), nodes=(node,), proofs=proofs, actions=steps)

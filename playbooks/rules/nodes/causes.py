@@ -8,6 +8,8 @@ import msgspec
 from bot.finding_codes import Code
 from bot.hami.installation.install import Install
 from bot.hami.nodes.node_state import CORDON_KEY
+from bot.hami.vendors import FIRST
+from bot.hami.vendors.vendor import Vendor
 from bot.kube.models import DaemonPod, Node
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, act, step
 from bot.texts import Prose, Text
@@ -121,7 +123,8 @@ def who_cordoned(node: str) -> NextAction:
     return step(Text("card-cordoned.who", node=node), show)
 
 
-def repair(node: str, proof: Evidence, plugin: DaemonPod | None = None) -> list[NextAction]:
+def repair(node: str, proof: Evidence, vendor: Vendor, plugin: DaemonPod | None = None) -> list[NextAction]:
     """The steps for GPUs that are registered as unhealthy, which `proof` quotes: what to look at, what to do then."""
     again = [act(Text("card-not-healthy.restart", node=node), kubectl_pod(plugin, "delete"))] if plugin else []
-    return [step(Text("card-not-healthy.look", node=node), proof.command), *again]
+    look = Text("card-not-healthy.look-xid" if vendor is FIRST else "card-not-healthy.look", node=node)
+    return [step(look, proof.command), *again]

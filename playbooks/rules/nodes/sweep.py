@@ -234,9 +234,10 @@ def not_healthy(group: Group) -> Part:
     count = sum(sum(unhealthy(group.scene.see(name)).values()) * alike for name, alike in group.alike)
     version, shown = str(group.scene.version or "?"), group.shown
     claim = Text(_UNHEALTHY[group.fault.why], count=count, nodes=group.nodes, version=version)
-    bad = ((node.node, next(card for card in node.cards if not card.health)) for node in shown)
+    bad = [(node.node, next(card for card in node.cards if not card.health)) for node in shown]
     proofs = [quotes.of_card(node, card.uuid, whole=True) for node, card in bad]
-    return Part(claim, proofs, repair(group.names[0], proofs[0], shown[0].plugin.pod))
+    vendor = group.scene.config.device_of(bad[0][1].type).vendor
+    return Part(claim, proofs, repair(group.names[0], proofs[0], vendor, shown[0].plugin.pod))
 
 
 @_tells(*_CORDONS)

@@ -152,14 +152,17 @@ def _other_type(scene: PodScene, names: Sequence[str]) -> NextAction | None:
         return None
     one, anything = structs.replace(scene.request.containers[0], count=1), structs.replace(wanted, use_type=None)
     probe = structs.replace(scene.request, containers=(one,), constraints=anything)
-    able, tried = Counter[str](), dict[int, bool]()
-    for stock in scene.view.stocks_of(names):
+    able, tried, whole = Counter[str](), dict[int, bool](), dict[str, Mapping[str, verdicts.Verdict]]()
+    for name, stock in zip(names, scene.view.stocks_of(names), strict=True):
         if isinstance(stock.state, Unregistered):
             continue
         for card, kind in zip(stock.state.cards, stock.kinds, strict=True):
             if kind not in tried:
                 tried[kind] = scene.view.run(NodeCards([card], stock.state.cordoned), probe).fits is True
-            able[card.card.type] += tried[kind]
+            if (of := card.card.type) not in whole:  # a node has to take all that the pod asks for
+                only = structs.replace(scene.request, constraints=structs.replace(wanted, use_type=of))
+                whole[of] = scene.view.judge_each(names, only)
+            able[of] += tried[kind] and whole[of][name].fits is True
     found = [(kind, count) for kind, count in able.most_common() if count]
     if not found:
         return None

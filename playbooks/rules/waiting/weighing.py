@@ -110,7 +110,9 @@ def _led(
             claim = Text("obstacles.several", claim=unstopped(claim), others=others)
     ways = _ways(scene, code, steps) if weighed else [steps]
     idle = waited_for(scene) if code in NO_ROOM else None
-    large, pinned = why_large(scene, code), why_pinned(scene, code) if weighed else None
+    ends = {one.command for one in idle.next_actions if one.changes_cluster} if idle else set[str]()
+    ways = [way for way in ways if {one.command for one in way} != ends]  # the end of the same pod, in other words
+    large, pinned = why_large(scene, code), why_pinned(scene, first) if weighed else None
     said = by_autoscaler(scene) if severity != "info" else None
     parts = [part for part in (large, pinned, said) if part is not None]
     for part in parts:
