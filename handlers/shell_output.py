@@ -54,9 +54,7 @@ async def progress(say: Texts, what: str = "") -> AsyncGenerator[None]:
 
 
 def of_recording(report: Report, say: Texts) -> Report:
-    """The report of a recorded cluster without commands that change a cluster: they would reach another, live one.
-    Where one is left out, the cluster's name says so.
-    """
+    """A recorded cluster's report without commands that change a cluster, a live one; the cluster's name says so."""
 
     def finding(original: Finding) -> Finding:
         actions = original.next_actions

@@ -288,6 +288,7 @@ def test_a_step_is_marked_as_a_change_where_its_words_tell_to_change_something()
         for report in answers("en").values()
         for finding in report.findings
         for step in finding.next_actions
+        if not step.command.startswith("why ")  # one of `pending`, which tells in short what `why` has the steps for
         if step.changes_cluster != (not _LOOKS.match(step.label) or bool(_ACTS.search(step.label)))
     }
     assert wrong == set()
