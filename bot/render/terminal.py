@@ -38,7 +38,7 @@ from bot.render.words import (
 )
 from bot.report import SEVERITIES as RANKS
 from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Severity, Table, as_shown
-from bot.texts import Prose, Text, Texts, named, some_names, together
+from bot.texts import Prose, Text, Texts, longest, named, some_names, together
 
 _WIDEST_PROSE = 120
 _NARROWEST = 40
@@ -148,7 +148,8 @@ class _TerminalPage(NamedTuple):
         seen = Text("render.overview", about=about(report), moment=seen_at(report))
         good_news = report.verdict_severity != report.severity
         problems = self._problems(overview.findings, loud=good_news)
-        head = self._verdict(report, next(iter(report.findings), None), whole=False)
+        whole = structs.replace(report, verdict=self.say.words(longest(report.text) or report.verdict))
+        head = self._verdict(whole, next(iter(report.findings), None), whole=False)
         head += [*(problems if good_news else []), *self._prose(seen, "  ", style=_LABEL)]
         rest = [] if good_news else problems, self._next(overview.steps), self._not_read(report.gaps)
         for rows in range(_ROWS_SHOWN, _FEWEST_ROWS - 1, -1):

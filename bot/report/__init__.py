@@ -305,6 +305,11 @@ class Report(Value, frozen=True):
     cache_age_s: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
+    def text(self) -> Prose:
+        """The verdict as prose."""
+        return _prose(self.verdict, self.verdict_key, self.verdict_values)
+
+    @property
     def told_by(self) -> Finding | None:
         """The finding whose claim is the verdict; None where the verdict is no finding's claim."""
         if self.verdict_key:
@@ -372,10 +377,9 @@ def in_words(report: Report, say: Texts) -> Report:
         impacts = tuple(replace(impact, text=say.words(impact.prose)) for impact in change.blast_radius)
         change = replace(change, blast_radius=impacts)
     gaps = (replace(gap, why=say.words(gap.text), hint=say.words(gap.advice)) for gap in report.gaps)
-    verdict = _prose(report.verdict, report.verdict_key, report.verdict_values)
     return replace(
         report,
-        verdict=one_line(say.words(beginning(verdict, VERDICT_LIMIT))),
+        verdict=one_line(say.words(beginning(report.text, VERDICT_LIMIT))),
         findings=tuple(_shown(report, say)),
         tables=tuple(table_in_words(table, say) for table in report.tables),
         gaps=tuple(dict.fromkeys(gaps)),

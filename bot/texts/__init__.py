@@ -11,6 +11,7 @@ placeholders, and that the code uses no other.
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
@@ -167,6 +168,13 @@ def unstopped(prose: Prose) -> Text:
 def fitting(forms: Iterable[Prose], limit: int) -> Text:
     """A `Text` that becomes the first of `forms` with at most `limit` characters, or the last where none fits."""
     return Text(_FITTING, parts=tuple(forms), limit=limit)
+
+
+def longest(prose: Prose) -> Text | None:
+    """The first form of a `fitting` text, however long; None of other prose."""
+    if not isinstance(prose, Text) or prose.key != _FITTING:
+        return None
+    return Text(_FITTING, **{**prose.values, "limit": sys.maxsize})
 
 
 def sentences(*parts: Prose) -> Text:

@@ -12,8 +12,8 @@ from bot.hami.nodes.node_state import SWEPT_NODES, noun_on
 from bot.hami.nodes.registration import Registration
 from bot.kube.cluster import seen
 from bot.kube.models import NODES
-from bot.report import Confidence, Evidence, Finding, Gap, Report, Subject, Table, more_than_info, step
-from bot.texts import Prose, Text, listed, sentences
+from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, Report, Subject, Table, more_than_info, step
+from bot.texts import Prose, Text, fitting, listed, sentences
 from playbooks import quotes
 from playbooks.gather.dra import gather_slices
 from playbooks.gather.node_side import MOST_NODES, PluginPods, gather_drivers, gather_plugins, gather_plugins_beside
@@ -44,6 +44,8 @@ _KINDS = {
     "": "nodes.bad-otherwise",
 }
 """Kinds of problems in words, by the beginnings of their codes."""
+_ALWAYS_FIT = 3
+"""So many kinds stand in a verdict with any numbers of nodes."""
 
 
 class Request(NamedTuple):
@@ -124,7 +126,11 @@ def _verdict(judged: NodesJudgement, findings: Sequence[Finding], *, of_one: boo
         kinds.setdefault(next(filter(about.startswith, _KINDS)), set()).update(problem.scope.nodes)
     parts = [Text(_KINDS[kind], count=len(nodes)) for kind, nodes in kinds.items()]
     bad = {name for problem in more_than_info(judged.findings) for name in problem.scope.nodes}
-    return Text("nodes.verdict", count=len(bad), total=judged.concerned, problems=listed(parts))
+    more = ((at, Text("nodes.bad-more", count=len(parts) - at)) for at in range(len(parts) - 1, _ALWAYS_FIT - 1, -1))
+    values = {"count": len(bad), "total": judged.concerned}
+    forms = [parts, *([*parts[:at], rest] for at, rest in more)]
+    first, *shorter = (Text("nodes.verdict", **values, problems=listed(form)) for form in forms)
+    return fitting((first, *shorter), VERDICT_LIMIT) if shorter else first
 
 
 def _healthy(scene: NodesScene, judged: NodesJudgement) -> list[Finding]:

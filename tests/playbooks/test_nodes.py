@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.render.terminal import terminal
+from bot.texts import Texts
 from tests.playbooks.nodes_support import about, ask, faults, healthy, plugin, rows
 from tests.playbooks.tables import only
 from tests.playbooks.world import (
@@ -345,11 +347,12 @@ def test_a_verdict_about_many_problems_counts_their_nodes_by_kind(tmp_path: Path
         gpu_node("gpu-6", card(health=False)),
         *(plugin(f"gpu-{at}") for at in range(1, 7)),
         gpu_node("gpu-7"),
+        gpu_node("gpu-8", annotations={"hami.io/device-cordon": "GPU-gpu-8"}),
     )
-    assert report.verdict == (
-        "7 of 7 GPU nodes have problems: 1 not registered, 1 whose device plugin fails, 3 with other faults, "
-        "1 locked, 1 with unhealthy GPUs."
-    )
+    kinds = "1 not registered, 2 whose device plugin fails, 3 with other faults, 1 locked"
+    assert report.verdict == f"8 of 8 GPU nodes have problems: {kinds}, 2 more kinds of fault."
+    shown = terminal(report, Texts("en"), width=100, colour=False, whole=False)
+    assert f"{kinds}, 1 with unhealthy GPUs, 1 cordoned." in " ".join(shown.split())
 
 
 def test_the_worst_comes_first_and_the_verdict_counts_the_rest(tmp_path: Path) -> None:
