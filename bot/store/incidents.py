@@ -217,9 +217,13 @@ class IncidentRows(AuditedRows):
         here = and_(outbox.c.channel == row.channel, outbox.c.key == evidence_key(row.id))
         return await self._scalar("looking for an incident's evidence", select(outbox.c.id).where(here)) is not None
 
-    async def mark_proven(self, incident_id: str, cause: Cause) -> None:
-        """Notes that the incident's evidence was given to the outbox, and the cause with the step that it shows."""
-        await self._set(incident_id, {"proven": 1, "cause": msgspec.json.encode(cause).decode()})
+    async def mark_cause(self, incident_id: str, cause: Cause) -> None:
+        """Notes the incident's cause with the step that its evidence shows, before the evidence is in the outbox."""
+        await self._set(incident_id, {"cause": msgspec.json.encode(cause).decode()})
+
+    async def mark_proven(self, incident_id: str) -> None:
+        """Notes that the incident's evidence was given to the outbox."""
+        await self._set(incident_id, {"proven": 1})
 
     async def find_threads(self) -> None:
         """Notes in the incidents where their heads were posted, which the outbox forgets after a week."""

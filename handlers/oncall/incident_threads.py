@@ -121,12 +121,13 @@ class IncidentThreads:
                 verb = cause.verb or ("why" if "/" in cause.subject else "nodes")
                 asked = EvidenceRequest(verb, cause.subject, f"incident-{row.id}.tar.gz", head.severity)
                 message, step = await evidence(self._deps, row.cluster, asked)
+            row = msgspec.structs.replace(row, cause=msgspec.structs.replace(cause, step=step or cause.step))
+            await self._rows.mark_cause(row.id, row.cause)
             if message.blocks or more:
                 message = message._replace(blocks=(*message.blocks, *more), newer=())
                 key, put = evidence_key(row.id), self._deps.outbox.put
                 await put(key, row.channel, message, severity=head.severity, thread_ts=row.thread_ts)
-            row = msgspec.structs.replace(row, cause=msgspec.structs.replace(cause, step=step or cause.step))
-        await self._rows.mark_proven(row.id, row.cause)
+        await self._rows.mark_proven(row.id)
         return row.cause.step != head.cause.step
 
     async def _reply(self, row: IncidentRow, counts: Counts, untold: Sequence[IncidentEvent]) -> None:

@@ -214,7 +214,7 @@ def on_rig(cluster: int | Callable[[Path], Path], *, new: bool = False) -> Calla
 
 _ALERTS = (AlertRows.take, AlertRows.silence, AlertRows.ignore, AlertRows.reconsider)
 _INCIDENTS = (IncidentRows.sort, IncidentRows.change, IncidentRows.find_threads)
-_MARKS = (IncidentRows.mark_shown, IncidentRows.mark_proven, Timeline.mark_told, Outbox.put)
+_MARKS = (IncidentRows.mark_shown, IncidentRows.mark_cause, IncidentRows.mark_proven, Timeline.mark_told, Outbox.put)
 WRITES = frozenset(write.__name__ for write in (*_ALERTS, *_INCIDENTS, *_MARKS))
 """The steps before which a killed process leaves something else behind."""
 

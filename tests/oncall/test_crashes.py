@@ -168,6 +168,8 @@ def test_evidence_that_was_given_before_the_kill_is_not_made_again_of_what_the_c
         await rig.passes(100, rig.keeper("another"), step_s=50)
         [row] = await rig.store.incidents.opened()
         assert row.proven
+        assert row.cause.step is not None
+        assert "Request at most" in row.cause.step.label  # as the evidence has it
         names = [file["name"] for file in files(rig) if file["name"].endswith(".tar.gz")]
         assert names == [f"incident-{row.id}.tar.gz"]
 
