@@ -323,6 +323,6 @@ def _told(scene: PodScene, found: Sequence[MeasuredHolding], measured: MeasuredN
         end = stop(pod, holders.values())
         own = {"pods": holding.name, "owner": owner_of(pod).asked, "end": end.how, "count": len(found)}
         ask = Text("waited-for.ask-each" if len(found) > 1 else "waited-for.ask", **(values | own))
-        steps.append(act(ask, end.command))
+        steps.append(act(Text("words.and", step=ask) if steps else ask, end.command))
     steps.append(step(Text("waited-for.look", node=node), prose.command("gpus", "--idle", "--node", node)))
     return finding("idle-holder", Text("waited-for.claim", **values), nodes=(node,), proofs=proofs, actions=steps)

@@ -41,16 +41,14 @@ def command(*words: str) -> str:
 
 
 def alternatives(ways: Sequence[Sequence[NextAction]]) -> list[NextAction]:
-    """The steps of ways that are each enough: where several ways change something, each change says its place."""
-    changes = [found for way in ways if (found := [one for one in way if one.changes_cluster])]
+    """The steps of ways that are each enough: where several change something, the first change of each says so."""
+    changes = [next((one for one in way if one.changes_cluster), None) for way in ways]
+    keys = dict.fromkeys(one for one in changes if one is not None)
     steps = [one for way in ways for one in way]
-    if len({first for first, *_ in changes}) < 2:
+    if len(keys) < 2:
         return steps
-    marked = dict[NextAction, Text]()
-    for first, *more in changes:
-        marked.setdefault(first, Text("words.or" if marked else "words.either", step=first.text))
-        for one in more:
-            marked.setdefault(one, Text("words.and", step=one.text))
+    first = next(iter(keys))
+    marked = {one: Text("words.either" if one is first else "words.or", step=one.text) for one in keys}
     return [act(marked[one], one.command) if one in marked else one for one in steps]
 
 
