@@ -44,6 +44,7 @@ _PASTED = re.compile(
 )
 """The text of an event, a condition or a log line that was pasted."""
 _WHY = re.compile(r"\bwhy\b|[为為](?:什[么麼]|啥|何)|什[么麼]原因|咋|怎[么麼]")
+_HOW_MUCH = re.compile(r"how (?:much|many) .*\bus(?:es?|ed|ing)\b|[用占]了?多少")
 _OTHERS = r"\b(?:else|others?|elsewhere)\b|其他|其它|别的"
 _MORE = re.compile(rf"{_OTHERS}|\b(?:there|namespace)\b|还有")
 _IT = r"\b(?:its?|this|that|he|one)\b(?! (?:cluster|hami|sched|version))|它|[这那][个台](?!集群|调度)|上面|该"
@@ -117,11 +118,8 @@ def _intents(rest: str) -> list[str]:
 def _command(found: Named, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
     """The command of the first intent that there is one for, about what was named, or else about what is pointed at."""
     first = next((one for one in intents if one not in ("meaning", "fit", "wish")), "")
-    is_own = (
-        first != "logs"
-        and _whole("own").search(found.rest)
-        and not (re.search(_IT, found.rest) or _whole("kept").search(found.rest))
-    )
+    own = (part for part in found.rest.split(",") if _whole("own").search(part))
+    is_own = first != "logs" and any(not (re.search(_IT, part) or _whole("kept").search(part)) for part in own)
     before = Named() if is_own else subject_in(about)
     if first in _SHOWN:
         return Meant([first])
@@ -181,7 +179,7 @@ def _overview(found: Named, first: str, intents: Sequence[str], about: Sequence[
     if not first:
         return Meant([*about]) if about and _whole("and").search(found.rest) else None
     verb = _VERB_OF.get(first, first)
-    if verb == "gpus" and found.namespace and re.search(r"how much|多少", found.rest):
+    if verb == "gpus" and found.namespace and _HOW_MUCH.search(found.rest):
         return Meant(["quota", found.namespace])
     if verb == "gpus":
         return Meant([verb, *(["--idle"] if first == "idle" else ["--type", found.type] if found.type else [])])
@@ -370,15 +368,10 @@ def _vocabulary() -> Mapping[str, Sequence[str]]:
 
 def _spelt(word: str) -> str:
     """The word that a word nearly is, if it is one of those by which questions are read; else the word itself."""
-    if len(typed := word.strip("?!.,'")) < 4:
+    known = _vocabulary().get((typed := word.strip("?!.,'"))[:1], ())
+    if len(typed) < 4 or typed in known or (typed.endswith("er") and {typed[:-1], typed[:-2]} & {*known}):
         return word
-    known = _vocabulary().get(typed[0], ())
-    near = (
-        []
-        if typed in known or (typed.endswith("er") and {typed[:-1], typed[:-2]} & {*known})
-        else difflib.get_close_matches(typed, known, n=1, cutoff=_CLOSE)
-    )
-    return near[0] if near else word
+    return next(iter(difflib.get_close_matches(typed, known, n=1, cutoff=_CLOSE)), word)
 
 
 @cache
@@ -392,6 +385,6 @@ def _phrases() -> Mapping[str, re.Pattern[str]]:
     given = {section: words for section, words in phrase_table().items() if "en" in words}
     english = r"(?<![a-z0-9/-])(?:{})(?![a-z0-9/]|-[a-z0-9])"
     return {
-        section: re.compile("|".join([english.format("|".join(words["en"])), *words["zh"]]))
+        section: re.compile("|".join([english.format("|".join(words["en"])), *words.get("zh", ())]))
         for section, words in given.items()
     }
