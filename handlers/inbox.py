@@ -223,7 +223,7 @@ class Inbox:
         if isinstance(asked, ChangeAsked | CommandAsked):  # by a form or message of ours, which confirms nothing
             raise UsageError(Text("error-not-done.ask-with-command"), example=example(words))
         if isinstance(asked, ProfileAsked):  # taken over from a process that ended: nobody waits through it twice
-            raise GaveUp(self.deps.say("profile.interrupted"), example=example(words))
+            raise GaveUp(Text("profile.interrupted"), example=example(words))
         if not isinstance(asked, ParsedQuestion | WatchAsked):
             return render_help(asked.text.replace(f"{COMMAND} ", f"{question.program} ".lstrip()))
         say = self.deps.texts(asked.options.get("lang"))
@@ -289,7 +289,7 @@ class Inbox:
             return await self.meanings.choice(
                 question, self.deps.say("desk.several-pods"), [f"why {pod}" for pod in pods]
             )
-        raise BotError(self.deps.say("desk.no-pod-named"), example=example(()))
+        raise BotError(Text("desk.no-pod-named"), example=example(()))
 
     @asynccontextmanager
     async def _reading_for(self, question: Question) -> AsyncGenerator[Sources]:

@@ -133,7 +133,7 @@ class _Screen:
         """Prints the report: commands name the cluster as the question did; for a recording, none changes a cluster."""
         options = self._options if options is None else options
         if options.get("recording") and self._output != "json":
-            report = of_recording(report)
+            report = of_recording(report, self.say)
         if self._output in ("text", "markdown"):
             given = {name: [f"--{name}", str(options[name])] for name in ClusterChoice._fields if options.get(name)}
             kubectl = [word for name in ("kubeconfig", "context") for word in given.get(name, ())]

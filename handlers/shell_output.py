@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from bot.render.terminal import terminal
 from bot.report import Finding, Report, act, as_json
-from bot.texts import Text, Texts
+from bot.texts import Texts
 
 _PATIENCE_S = 1.0
 _KUBECTL = re.compile(r"(?:^|(?<=&& )|(?<=\| ))kubectl(?= )")
@@ -53,19 +53,20 @@ async def progress(say: Texts, what: str = "") -> AsyncGenerator[None]:
             await task
 
 
-def of_recording(report: Report) -> Report:
-    """The report of a recorded cluster without commands that change a cluster: they would reach another, live one."""
+def of_recording(report: Report, say: Texts) -> Report:
+    """A recorded cluster's report without commands that change a cluster, a live one; the cluster's name says so."""
 
     def finding(original: Finding) -> Finding:
-        actions = (
-            act(Text("render.of-recording", label=action.text))
-            if action.changes_cluster and not action.only_looks
-            else action
-            for action in original.next_actions
-        )
-        return replace(original, next_actions=tuple(actions))
+        actions = original.next_actions
+        kept = (act(one.text) if one.changes_cluster and not one.only_looks else one for one in actions)
+        return replace(original, next_actions=tuple(kept))
 
-    return replace(report, findings=tuple(map(finding, report.findings)))
+    findings, subject = tuple(map(finding, report.findings)), report.subject
+    if findings == report.findings:
+        return report
+    cluster = say("render.of-recording", cluster=report.cluster)
+    subject = replace(subject, name=cluster) if subject.name == report.cluster else subject
+    return replace(report, findings=findings, subject=subject, cluster=cluster)
 
 
 def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> Report:

@@ -333,7 +333,7 @@ def test_every_bad_handshake_has_a_claim(state):
 
 @pytest.mark.parametrize("what", get_args(What))
 def test_every_change_that_can_be_advised_has_a_text(what):
-    assert f"change.{what}" in ENGLISH
+    assert what.startswith("drop-") or f"change.{what}" in ENGLISH  # those name the annotations
 
 
 def test_words_go_with_their_number():

@@ -202,15 +202,17 @@ def where(evidence: Evidence) -> Prose:
 
 
 _BARE = re.compile(r"[\w.-]*")
-_LONG_QUOTE = 160
+_LONG_QUOTE, _TELLS = 160, 40
 _TOO_SHORT, _MOST_PLACES = 3, 100
 
 
 def telling(quotes: Iterable[Evidence]) -> list[Evidence]:
-    """The evidence shown at a glance, in its order: each text of an object once, long ones last. A bare value without
-    its field is shown only where there is nothing else.
+    """The evidence shown at a glance, in its order: each text of an object once, as the shortest quote, long ones last.
+    A bare value without its field is shown only where there is nothing else.
     """
-    distinct = list({(proof.object, proof.quote): proof for proof in reversed([*quotes])}.values())[::-1]
+    every = list({(proof.object, proof.quote): proof for proof in reversed([*quotes])}.values())[::-1]
+    parts = {proof.quote for proof in every if len(proof.quote) > _TELLS}
+    distinct = [one for one in every if not any(part in one.quote and part != one.quote for part in parts)]
     kept = [
         proof for proof in distinct if not _BARE.fullmatch(proof.quote) or quoted(proof) != proof.quote
     ] or distinct[:1]
@@ -248,9 +250,10 @@ def around(quote: str, most: int, told: Iterable[str]) -> str:
 
 def step_label(action: NextAction, label: Prose, *, shown: bool) -> Prose:
     """The action's label with its effect: it changes the cluster; its command, `shown` below, only reads."""
+    looks = shown and action.only_looks
     if action.changes_cluster or (action.command and not action.only_looks):
-        label = Text("render.changes", label=label)
-    return Text("render.looks", label=label) if shown and action.only_looks else label
+        return Text("render.looks-first" if looks else "render.changes", label=label)
+    return Text("render.looks", label=label) if looks else label
 
 
 def shell_command(action: NextAction) -> str:

@@ -65,7 +65,8 @@ def test_a_lock_whose_owner_runs_with_its_gpus_was_left_behind(tmp_path: Path, v
     assert (found.code, found.confidence, found.scope.nodes) == ("node-lock-dangling", "confirmed", ("gpu-1",))
     assert "ml/other has its GPUs but still locks gpu-1 (60 s)" in report.verdict
     assert {"Running", "success"} <= set(quotes(report))
-    assert any(action.changes_cluster for action in found.next_actions)
+    wait, _, release = found.next_actions  # no upgrade: its allocation did not fail
+    assert (wait.label.startswith("Wait until "), release.changes_cluster) == (True, True)
 
 
 @pytest.mark.parametrize(("phase", "started"), [("success", False), ("allocating", True)])

@@ -24,6 +24,7 @@ from tests.playbooks.world import (
     gpu_node,
     node,
     none_of,
+    owner,
     plugin_pod,
     pod,
     quota,
@@ -260,12 +261,24 @@ def test_an_unhealthy_card(tmp_path: Path) -> None:
     assert commands(report) == ["nodes gpu-1", "gpus --node gpu-1"]
 
 
-def test_a_type_that_no_card_has(tmp_path: Path) -> None:
-    wants = pod(annotations={"nvidia.com/use-gputype": "H100"})
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [
+        ("", "kubectl -n ml annotate pod wl --overwrite nvidia.com/use-gputype-"),
+        ("Job", "kubectl -n ml annotate pod wl --overwrite nvidia.com/use-gputype-"),
+        ("StatefulSet", "kubectl -n ml patch statefulset/web -p "),
+    ],
+)
+def test_an_annotation_that_no_card_meets_is_taken_from_the_waiting_pod_itself_unless_its_owner_replaces_it(
+    tmp_path: Path, kind: str, command: str
+) -> None:
+    wants = pod(annotations={"nvidia.com/use-gputype": "H100"}, owner=owner(kind, "web") if kind else None)
     report = refusal(tmp_path, "1/1 CardTypeMismatch", wants, gpu_node())
     assert codes(report) == ["card-type-mismatch"]
     assert "(H100)" in report.verdict
-    assert "Remove the annotation nvidia.com/use-gputype: H100 (" in cause(report).next_actions[0].label
+    first = cause(report).next_actions[0]
+    assert "Remove the annotation nvidia.com/use-gputype: H100 (" in first.label
+    assert first.command.startswith(command)
 
 
 def test_a_uuid_that_no_card_has(tmp_path: Path) -> None:

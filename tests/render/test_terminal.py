@@ -65,7 +65,7 @@ Could not be read
 AT_A_GLANCE = """\
 WARNING  No usable GPU of gpu-1, gpu-2 has 24,000 MiB free; the largest free slice is 16,384 MiB on
          gpu-2.
-  Pod ml/trainer-0, cluster lab; read at 2026-11-21 05:00:00 UTC; everything: --all
+  Pod ml/trainer-0, cluster lab; read at 2026-11-21 05:00:00 UTC; more: --all
 
 Next
   1. Request at most 16,384 MiB per GPU (gpu-2 would take the pod) · look:

@@ -34,6 +34,8 @@ container that does not serve, `extender-log` that of an extender that does.
 _FILES = ("vendors", "plugin", "kubelet", "start", "core", "scheduler")
 CORE_HEADER = r"\[(?:HAMI-core|4pdvGPU) [^\]\n]{1,200}\]:? ?"
 """A regular expression for the beginning of a line of HAMi-core; `4pdvGPU` is its older name."""
+_TOLD: tuple[Where, ...] = ("container-message", "event-message")
+_SHORT, _BEFORE = 200, 60
 LONGEST = 65_536
 """How many characters of a line are searched; programs that print a whole object in one line have their words early."""
 
@@ -145,8 +147,17 @@ def find(where: Where, texts: Iterable[str], version: Version | None = None) -> 
             continue
         for signature in known:
             if (words := _compiled(signature.pattern).search(line, 0, LONGEST)) and signature.holds_for(version):
-                last[signature.id] = Hit(signature, words[0] if where == "workload-log" else line, number, version)
+                quote = words[0] if where == "workload-log" else line
+                last[signature.id] = Hit(signature, _told(quote, words) if where in _TOLD else quote, number, version)
     return [last[signature.id] for signature in known if signature.id in last]
+
+
+def _told(text: str, words: re.Match[str]) -> str:
+    """The part of a long message that has the words: its line, or what stands around them."""
+    if len(text) <= _SHORT:
+        return text
+    start = max(text.rfind("\n", 0, words.start()), text.rfind(" ", 0, max(0, words.start() - _BEFORE))) + 1
+    return text[start:].partition("\n")[0] if "\n" not in words[0] else text[start : words.end()]
 
 
 @cache

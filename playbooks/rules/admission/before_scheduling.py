@@ -22,7 +22,7 @@ from playbooks.rule import rule
 from playbooks.rules.admission.webhook import BY_QUOTA, WebhookQuestion, faults, refused_call, remedy
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding, in_events, other_vendors, signed
-from playbooks.rules.common.holders import edit_owner
+from playbooks.rules.common.holders import annotate, edit_owner
 from playbooks.rules.waiting.volcano import of_group
 from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
 from playbooks.scenes.waiting_pod import PodScene
@@ -139,7 +139,7 @@ def policies_unread(scene: PodScene | PlacedScene) -> Iterator[Finding]:
     """The findings about policies in the pod that HAMi does not know, and silently replaces by its own."""
     for strange in unknown_policies(scene.pod, scene.version):
         proof = quotes.of_pod_annotation(scene.pod, strange.key)
-        yield policy_finding(strange, proof, edit_owner(scene.pod, remedied(strange)))
+        yield policy_finding(strange, proof, annotate(scene.pod, remedied(strange), {strange.key: None}))
 
 
 def policy_finding(strange: UnknownPolicy, proof: Evidence, fix: NextAction) -> Finding:

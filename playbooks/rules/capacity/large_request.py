@@ -17,10 +17,10 @@ from bot.hami.fit.advice import PlacementChange, What, smallest_changes
 from bot.hami.fit.verdicts import type_allows, uuid_allows
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import Unregistered
-from bot.hami.pods.pod_request import UNSET_PERCENTAGE, ContainerRequest, written
+from bot.hami.pods.pod_request import UNSET_PERCENTAGE, ContainerRequest, amount_of, written
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
-from bot.kube.models import Node, Pod
+from bot.kube.models import Container, Node, Pod
 from bot.kube.selectors import SELECTOR_TEXT, NodeFilter
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, NextAction, step
@@ -31,7 +31,7 @@ from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.request_amounts import numbers_given
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import Part, finding, upgrade
-from playbooks.rules.common.holders import are_siblings, edit, edit_owner, end_pod, of_owner
+from playbooks.rules.common.holders import annotate, are_siblings, edit, edit_owner, end_pod, of_owner
 from playbooks.scenes.waiting_pod import ALL_BUT_SIZE, PodScene
 
 _LARGEST_INIT = Version(2, 10, 0)
@@ -67,11 +67,7 @@ def _whole(scene: PodScene) -> Part | None:
         own = (one for one in everywhere if one.name == container.container)
         if any(written(one, name) is not None for one in own for name in names):
             continue
-        memory = max((card.card.memory_mib for name in scene.nodes for card in scene.view.cards(name)), default=0)
-        values = {"resource": resources.memory, "amount": f"{memory // 2:,}", "memory": prose.mib(memory)}
-        label, half = Text("large.set", **values, **of_owner(scene.pod)), {resources.memory: memory // 2}
-        steps = [_set_limits(scene.pod, label, container.container, half)] if memory else []
-        return Part(Text("large.whole", container=container.container, resource=resources.memory), [], steps)
+        return Part(Text("large.whole", container=container.container, resource=resources.memory))
     return None
 
 
@@ -244,7 +240,7 @@ def admits(scene: PodScene, card: Card) -> bool:
     return scene.is_asked_for(card) and allowed
 
 
-def loosen_selection(scene: PodScene) -> list[NextAction]:
+def loosening(scene: PodScene) -> list[NextAction]:
     """The step that loosens the pod's selection, if nothing else keeps it from nodes that would take it now."""
     loosened = loosen(scene, list(scene.obstacles)) if scene.request.containers else None
     return [edit_owner(scene.pod, loosened.label(), loosened.patch())] if loosened else []
@@ -331,7 +327,7 @@ def over_a_card(scene: PodScene) -> int:
 
 def advise(scene: PodScene) -> list[NextAction]:
     """At most three steps that would make the pod fit, each tried; a looser selection first if GPUs are too small."""
-    elsewhere = loosen_selection(scene)
+    elsewhere = loosening(scene)
     changes = [_action(scene, change) for change in scene.once(_changes)]
     return [*elsewhere, *changes][:2] if too_small(scene) else [*changes[:2], *elsewhere]
 
@@ -353,7 +349,7 @@ _PINNED: Mapping[What, Code] = {"drop-uuid": "card-uuid-mismatch", "drop-type": 
 def why_pinned(scene: PodScene, code: Code) -> Part | None:
     """What keeps the pod from other GPUs, where they would take it: its annotations of UUIDs or types."""
     for what, own in _PINNED.items() if scene.advises else ():
-        keys = _annotated(scene, what) if own != code else []
+        keys = request_amounts.annotated(scene, what) if own != code else []
         if keys and any(change.what == what for change in scene.once(_changes)):
             proofs = [quotes.of_pod_annotation(scene.pod, key) for key in keys]
             return Part(Text("large.pinned", keys=listed(keys)), proofs)
@@ -380,33 +376,21 @@ def _action(scene: PodScene, change: PlacementChange) -> NextAction:
     found = [container for container in pod.spec.containers if container.name in asking]
     limits = request_amounts.limits_of(scene, change, what)
     if len(asking) != 1 or not found or not limits:
-        return _without_annotations(scene, label, what, change.node)
+        keys = request_amounts.annotated(scene, what)
+        return annotate(pod, label, dict.fromkeys(keys)) if keys else edit_owner(pod, label)
     told = [
         Text("change.from-unset", resource=resource, amount=amount)
         if (now := written(found[0], resource)) is None
-        else Text("change.from-to", resource=resource, amount=amount, now=str(now))
+        else Text("change.from-to", resource=resource, amount=amount, now=_plainly(scene, found[0], resource, str(now)))
         for resource, amount in limits.items()
     ]
     label = Text("change.limits", change=label, limits=listed(told), **of_owner(pod))
     return _set_limits(pod, label, found[0].name, limits)
 
 
-def _without_annotations(scene: PodScene, change: Text, what: str, node: str) -> NextAction:
-    written = scene.pod.metadata.annotations or {}
-    if not (found := _annotated(scene, what)):
-        return edit_owner(scene.pod, change)
-    change = Text("change.without", keys=listed(f"{key}: {written[key]}" for key in found), node=node)
-    return edit_owner(scene.pod, change, {"metadata": {"annotations": dict.fromkeys(found)}})
-
-
-def _annotated(scene: PodScene, what: str) -> list[str]:
-    """The pod's annotations that a change drops; none for a change of something else."""
-    names = scene.device.names
-    about = {
-        "drop-uuid": (names.use_uuid, names.no_use_uuid),
-        "drop-type": (names.use_type, names.no_use_type),
-        "drop-mode": (names.mode,),
-        "drop-numa": (names.numa_bind,),
-    }
-    keys = [name.format(word=scene.device.word) for name in about.get(what, ())]
-    return [key for key in keys if key in (scene.pod.metadata.annotations or {})]
+def _plainly(scene: PodScene, container: Container, resource: str, now: str) -> str:
+    """An amount as it is written, and in MiB where that is another number: `20k, 20,000 MiB`."""
+    number, factor = amount_of(container, resource), scene.gpus.memory_factor
+    if resource != scene.gpus.memory or not isinstance(number, int) or now == str(number * factor):
+        return now
+    return f"{now}, {prose.mib(number * factor)}"

@@ -16,7 +16,7 @@ from bot.kube.models import Container, Node, Pod
 from bot.kube.quantities import parse_quantity
 from bot.kube.selectors import effective_request
 from bot.report import Evidence
-from bot.texts import Prose, Text, spaced
+from bot.texts import Prose, Text, listed, spaced
 from playbooks import quotes
 from playbooks.rules.common import prose
 from playbooks.rules.waiting.cause_ranking import RankedCause
@@ -42,11 +42,7 @@ _CHANGES = {
     "share": "change.share",
     "cores": "change.cores",
     "count": "change.count",
-    "drop-uuid": "change.drop-uuid",
-    "drop-type": "change.drop-type",
     "drop-option": "change.drop-option",
-    "drop-mode": "change.drop-mode",
-    "drop-numa": "change.drop-numa",
 }
 
 
@@ -83,6 +79,10 @@ def change(scene: PodScene, wanted: PlacementChange, *, what: str = "") -> Text:
     """A change in words; memory also in the unit of the vendor's resource where that is not MiB."""
     what = what or wanted.what
     amount, gpus = f"{wanted.amount:,}", scene.gpus
+    if what not in _CHANGES:
+        written = scene.pod.metadata.annotations or {}
+        keys = listed(f"{key}: {written[key]}" for key in annotated(scene, what))
+        return Text("change.without", keys=keys, node=wanted.node)
     if what == "cores":
         amount = cores(scene, scene.request.containers[0], wanted.amount)
     elif what in ("memory", "share"):
@@ -91,6 +91,19 @@ def change(scene: PodScene, wanted: PlacementChange, *, what: str = "") -> Text:
             memory = prose.mib(units * gpus.memory_factor)
             amount = Text("change.units", memory=memory, resource=gpus.memory, units=units)
     return Text(_CHANGES[what], node=wanted.node, amount=amount)
+
+
+def annotated(scene: PodScene, what: str) -> list[str]:
+    """The pod's annotations that a change drops; none for a change of something else."""
+    names = scene.device.names
+    about = {
+        "drop-uuid": (names.use_uuid, names.no_use_uuid),
+        "drop-type": (names.use_type, names.no_use_type),
+        "drop-mode": (names.mode,),
+        "drop-numa": (names.numa_bind,),
+    }
+    keys = [name.format(word=scene.device.word) for name in about.get(what, ())]
+    return [key for key in keys if key in (scene.pod.metadata.annotations or {})]
 
 
 def limits_of(scene: PodScene, wanted: PlacementChange, what: str) -> dict[str, int]:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
 
+from msgspec import structs
+
 from bot.finding_codes import Code
 from bot.hami.installation.install import Install
 from bot.hami.pods.request_parsing import asked_resources
@@ -18,7 +20,7 @@ from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity,
 from bot.texts import LITERAL, Prose, Text, in_english, stored_text
 from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduling import Capacity, InstallSeen
-from playbooks.quotes import kubectl, of_event, of_logged, of_status
+from playbooks.quotes import kubectl, of_event, of_logged, of_status, shown
 from playbooks.rules.common.containers import path_in
 from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.waiting_pod import PodScene
@@ -183,7 +185,8 @@ def in_messages(
 def in_events(events: Iterable[Event], version: Version | None) -> list[tuple[Hit, Evidence]]:
     """The signatures found in these events, the newest event first."""
     newest = sorted(events, key=lambda event: parse_time(event.seen_at) or _NEVER, reverse=True)
-    return [(hit, of_event(event)) for event in newest for hit in find("event-message", [event.message], version)]
+    hits = ((event, hit) for event in newest for hit in find("event-message", [event.message], version))
+    return [(hit, structs.replace(of_event(event), quote=shown(hit.quote))) for event, hit in hits]
 
 
 def signed(
@@ -194,9 +197,10 @@ def signed(
     install: Install,
     *,
     pod: Pod | None = None,
+    steps: Sequence[NextAction] = (),
 ) -> Finding:
-    """The finding that a signature proves, with its fix as the next step; `pod` is the one that printed the words."""
-    code, actions = hit.signature.code, [fix_of(hit, pod)]
+    """The finding that a signature proves; its steps, or its fix in words. `pod` is the one that printed the words."""
+    code, actions = hit.signature.code, steps or [fix_of(hit, pod)]
     return finding(code, claim, nodes=nodes, proofs=proofs, actions=actions, of=install, plugin=hit.version)
 
 

@@ -137,6 +137,17 @@ def edit_owner(pod: Pod, change: Prose, patch: Mapping[str, object] | None = Non
     return edit(pod, label, ("patch",), "-p", json.dumps(whole, separators=(",", ":")))
 
 
+def annotate(pod: Pod, change: Prose, keys: Mapping[str, str | None]) -> NextAction:
+    """The step that changes annotations that HAMi's filter reads from a waiting pod at each try; None removes one."""
+    kind = _edited(pod)[0]
+    if kind in _ROLLED_OUT or pod.spec.node_name:
+        return edit_owner(pod, change, {"metadata": {"annotations": keys}})
+    values = {"change": change, "pod": f"{pod.namespace}/{pod.name}", "owner": _named(pod)}
+    label = Text("change.annotate" if kind == "Pod" else "change.annotate-both", **values)
+    changed = (f"{name}-" if value is None else f"{name}={value}" for name, value in keys.items())
+    return act(label, quotes.kubectl_pod(pod, "annotate", "--overwrite", *changed))
+
+
 def recreate(pod: Pod, label: Text) -> NextAction:
     """The step that deletes a pod, so that its owner, or whoever has its manifest, creates it again."""
     owner = _named(pod)

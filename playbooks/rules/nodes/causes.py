@@ -106,7 +106,7 @@ def uncordon(node: Node, uuids: Sequence[str]) -> tuple[NextAction, NextAction]:
     named = [name.strip() for name in (node.metadata.annotation(CORDON_KEY) or "").split(",")]
     left = ",".join(fromkey for fromkey in dict.fromkeys(named) if fromkey and fromkey not in uuids)
     change = ("--overwrite", f"{CORDON_KEY}={left}") if left else (f"{CORDON_KEY}-",)
-    label = Text("card-cordoned.uncordon", node=node.name, count=len(uuids))
+    label = Text("card-cordoned.uncordon", node=node.name, count=len(uuids), all=len({*filter(None, named)}))
     return who_cordoned(node.name), act(label, kubectl("annotate", "node", node.name, *change))
 
 

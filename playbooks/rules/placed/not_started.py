@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from bot.hami.pods.allocations import BIND_PHASE_KEY
+from bot.hami.vendors import FIRST
 from bot.kube.models import ContainerStatus, Event, Pod
 from bot.kube.recording.redact import NEVER_STARTED
 from bot.kube.times import parse_time
@@ -13,8 +14,11 @@ from bot.texts import Prose, Text, sentences, spaced
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
+from playbooks.rules.common import prose
 from playbooks.rules.common.containers import between_restarts, in_trouble, path_in, statuses, stuck
 from playbooks.rules.common.findings import finding, in_events, in_messages, log_line, signed
+from playbooks.rules.common.holders import recreate
+from playbooks.rules.placed.container_faults import shares
 from playbooks.scenes.placed_pod import PlacedScene
 
 _START_EVENTS = (
@@ -227,6 +231,7 @@ _CONTAINER, _SANDBOX = "Failed", "FailedCreatePodSandBox"
 """kubelet's events of a container or a sandbox that the runtime did not make; `BackOff` never says why (HAMi#1106)."""
 _AFTER_SANDBOX = ("Pulling", "Pulled", "Created", "Started")
 _NEVER = datetime.min.replace(tzinfo=UTC)
+_UNKNOWN, _GPU = "start-unknown-device", re.compile(r"(?:GPU|MIG)-[\w-]+")
 
 
 @rule("gpu-start-failure", "gpu-runtime-missing", "driver-not-loaded", "device-plugin-crash", "card-fault")
@@ -250,11 +255,32 @@ def start_fault(scene: PlacedScene) -> Iterator[Finding]:
     for hit, _, container in found:
         if hit.signature.code in told or (told and not container) or container in told:
             continue
-        proofs = [proof for other, proof, _ in found if other.signature.code == hit.signature.code]
+        proofs = [proof for other, proof, _ in found if other.signature.id == hit.signature.id]
         key = "start-fault.claim" if container else "start-fault.pod"
         claim = Text(key, container=container, node=node or "?", means=hit.means)
-        yield signed(hit, proofs, claim, [node], scene.install, pod=pod)
+        steps = _of_unknown_device(scene, hit.quote) if hit.signature.id == _UNKNOWN else ()
+        yield signed(hit, proofs, claim, [node], scene.install, pod=pod, steps=steps)
         told |= {hit.signature.code, container}
+
+
+def _of_unknown_device(scene: PlacedScene, words: str) -> list[NextAction]:
+    """The steps where a node's driver does not know the pod's GPU: what names it, then what mends that; none where the
+    pod has no GPU of its own.
+    """
+    pod, name = scene.pod, scene.pod.spec.node_name
+    given = sorted({share.uuid for share in shares(pod)})
+    if not given or not name:
+        return []
+    asked, known = _GPU.findall(words) or given, [card.uuid for card in scene.cards]
+    values = {"node": name, "given": prose.names(given), "asked": prose.names(asked), "known": prose.names(known)}
+    steps = [step(Text("start-fault.given", **values), quotes.of_pod_annotation(pod, FIRST.names.allocated[0]).command)]
+    if scene.node is not None and known:
+        look = quotes.of_node_annotation(scene.node, FIRST.names.register, ",").command
+        steps.append(step(Text("start-fault.registered", **values), look))
+        if not {*asked} & {*known}:
+            return [*steps, recreate(pod, Text("start-fault.elsewhere", **values))]
+    again = [kubectl_pod(plugin, "delete") for plugin in scene.plugins][:1]
+    return [*steps, act(Text("start-fault.restart", **values), *again), recreate(pod, Text("start-fault.then"))]
 
 
 def _time(text: str | None) -> datetime:

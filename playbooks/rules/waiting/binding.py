@@ -64,6 +64,7 @@ class NodeLock(NamedTuple):
     passing: bool = False
     unseen: tuple[str, str] | None = None
     key: str = LOCK_KEY
+    kept_until: str = ""
 
 
 @rule(*_LOCKS, "binding-failed", *NODE_CODES)
@@ -124,7 +125,8 @@ def _lock_finding(
     look = prose.scheduler_log(scene.install, scene.pod.name) if severity != "info" else ()
     actions = lock_actions(names[0], held) if names and steps else look
     proofs = [*proofs, *(quotes.of_node_annotation(node, held.key, text) for node, text in texts if text)]
-    code, claim, of = held.code, held.claim, scene.install
+    claim = Text("node-lock.waits", pod=f"{scene.pod.namespace}/{scene.pod.name}", claim=held.claim)
+    code, claim, of = held.code, claim if severity == "warning" else held.claim, scene.install
     return finding(code, claim, confidence, names, proofs, severity=severity, actions=actions, of=of)
 
 
@@ -309,14 +311,16 @@ def lock_in_words(node: Node, state: LockState, expiry: timedelta, key: str = LO
         "expires": format_time(after(state.lock.taken_at, expiry)),
     }
     unseen = (state.lock.namespace, state.lock.pod) if state.why == "unseen" else None
-    return NodeLock(code, Text(_CLAIMS[state.phase, state.why], **values), state.passing, unseen, key)
+    until = values["expires"] if state.why in ("kept", "ended", "served") else ""
+    return NodeLock(code, Text(_CLAIMS[state.phase, state.why], **values), state.passing, unseen, key, str(until))
 
 
 def lock_actions(node: str, held: NodeLock) -> list[NextAction]:
-    """The steps to look at the lock and a pod that was not read, and to remove the lock of an idle pod."""
+    """The steps to wait for the lock's end, to look at it and a pod that was not read, and to remove an idle one."""
     path = held.key.replace(".", "\\.")
     look = kubectl("get", "node", node, "-o", f"jsonpath={{.metadata.annotations.{path}}}")
-    actions = [step(Text("node-lock.look"), look)]
+    wait = [step(Text("node-lock.wait", until=held.kept_until), "")] if held.kept_until else []
+    actions = [*wait, step(Text("node-lock.look"), look)]
     if held.unseen:
         namespace, pod = held.unseen
         actions.append(step(Text("node-lock.owner"), kubectl("-n", namespace, "get", "pod", pod)))

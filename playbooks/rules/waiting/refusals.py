@@ -13,7 +13,7 @@ from bot.hami.fit.advice import Slice, largest_slice
 from bot.hami.fit.verdicts import NodeCards
 from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids
 from bot.hami.nodes.registration import Unregistered
-from bot.hami.pods.pod_request import INT32_MAX
+from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD
 from bot.hami.pods.request_parsing import POLICY_KEY
 from bot.hami.scheduler_logs.scheduling_events import NodesReason, reason_of
 from bot.hami.vendors import FIRST
@@ -31,7 +31,7 @@ from playbooks.rules.capacity.large_request import Largest, admits, too_small
 from playbooks.rules.capacity.request_amounts import is_soft, own_words, shortage
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.holders import edit_owner
+from playbooks.rules.common.holders import annotate, edit_owner
 from playbooks.rules.nodes.causes import uncordon
 from playbooks.rules.quota.effects import quoted
 from playbooks.rules.waiting.cause_ranking import RankedCause, by_words, family, severity_of, unexplained
@@ -165,7 +165,7 @@ def _other_type(scene: PodScene, names: Sequence[str]) -> NextAction | None:
         return None
     first, types = found[0][0], [Text("card-type-mismatch.type", type=kind, count=count) for kind, count in found]
     label = Text("card-type-mismatch.set", key=key, type=first, types=prose.names(types, 5))
-    return edit_owner(scene.pod, label, {"metadata": {"annotations": {key: first}}})
+    return annotate(scene.pod, label, {key: first})
 
 
 def _usual(scene: PodScene, cause: RankedCause) -> Text:
@@ -180,6 +180,9 @@ def _usual(scene: PodScene, cause: RankedCause) -> Text:
         return Text("card-insufficient-memory.together", **values)
     if (counted := _counted(scene, cause, values, has_memory=has_memory)) is not None:
         return counted
+    hard = request_amounts.hardest(scene)
+    if cause.text == verdicts.INSUFFICIENT_MEMORY and hard and (hard.memory_mib, hard.percentage) == (0, WHOLE_CARD):
+        return Text("card-insufficient-memory.whole", **values)
     if cause.text == verdicts.NUMA_NOT_FIT and scene.device.vendor is not FIRST:
         return Text("numa-not-fit.linked", **values)
     return Text(CLAIMS[cause.code], **values)

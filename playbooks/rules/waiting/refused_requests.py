@@ -124,9 +124,10 @@ def _unknown(scene: PodScene, name: str, managed: frozenset[str]) -> Finding:
 
 
 def _without_vendor(scene: PodScene, name: str) -> Finding:
-    claim = Text("resource-unknown.vendor", resource=name)
-    steps = [act(Text("resource-unknown.install", resource=name), kubectl("get", "daemonsets", "-A"))]
-    domain = name.partition("/")[0]
+    domain, device = name.partition("/")[0], scene.config.by_resource.get(name)
+    values = {"resource": name, "vendor": device.vendor.names.word if device else domain}
+    claim, look = Text("resource-unknown.vendor", **values), kubectl("get", "daemonsets", "-A")
+    steps = [step(Text("resource-unknown.installed", **values), look), act(Text("resource-unknown.install", **values))]
     if siblings := sorted(one for one in _offered(scene) if one.partition("/")[0] == domain and one != name):
         claim = Text("resource-unknown.sibling", resource=name, siblings=siblings)
         steps = [edit_owner(scene.pod, Text("resource-unknown.ask-sibling", resource=name, siblings=siblings))]
@@ -157,7 +158,7 @@ def _not_left_to_hami(scene: PodScene, name: str, config: SchedulerConfig | str 
 
 
 def _proofs(scene: PodScene, name: str) -> list[Evidence]:
-    return [*scene.words, quotes.of_pod(scene.pod, name, "{.spec..resources}")]
+    return [*scene.words, quotes.of_resource(scene.pod, name, extended_resources(scene.pod)[name])]
 
 
 def _offers() -> NextAction:

@@ -128,7 +128,8 @@ def code_and_why(node: Node, state: Unregistered, device: Device) -> tuple[Code,
 def claim_of(cause: tuple[Code, str], names: Sequence[str], device: Device, version: str) -> Text:
     """The claim what is wrong with the registration of these nodes, by code and key."""
     counted = {"resource": device.capacity} if cause == ("node-unregistered", "uncounted") else {}
-    return Text(_CLAIMS[cause], nodes=prose.names(names), version=version, **counted)
+    register = device.names.register.format(word=device.word)
+    return Text(_CLAIMS[cause], nodes=prose.names(names), version=version, register=register, **counted)
 
 
 def registration_proof(node: Node, state: Unregistered | None, device: Device) -> Evidence:

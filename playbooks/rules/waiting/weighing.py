@@ -22,7 +22,7 @@ from bot.texts import Prose, Text, sentences, unstopped
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
-from playbooks.rules.capacity.large_request import advise, impossible, loosen_selection, why_large, why_pinned
+from playbooks.rules.capacity.large_request import advise, impossible, loosening, too_small, why_large, why_pinned
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import Part, finding, other_vendors
 from playbooks.rules.common.holders import NO_ROOM, waited_for
@@ -116,6 +116,8 @@ def _led(
     for part in parts:
         claim = sentences(claim, part.text) if part.text else claim
     ways = [*([idle.next_actions] if idle else []), *([one] for one in (large.steps if large else ())), *ways]
+    if (scene.too_large or too_small(scene)) and any(one.changes_cluster for way in ways for one in way):
+        ways = [way for way in ways if any(one.changes_cluster for one in way)]  # who holds what is of no use then
     actions = prose.alternatives(ways) if scene.advises else [*chain(*ways)]
     proofs = [*first.evidence, *(proof for part in parts for proof in part.proofs)]
     sure, nodes, of = first.confidence, first.scope.nodes, scene.install
@@ -138,7 +140,7 @@ def _ways(scene: PodScene, code: Code, steps: Sequence[NextAction]) -> list[Sequ
     if not scene.advises:
         return [steps]
     info = CODES[code]
-    around = [[one] for one in (loosen_selection(scene) if info.loses_node else scene.once(advise))]
+    around = [[one] for one in (loosening(scene) if info.loses_node else scene.once(advise))]
     return [steps, *around] if info.loses_node or info.fix_first else [*around, *([one] for one in steps)]
 
 
