@@ -359,12 +359,12 @@ def _words(text: str) -> list[str]:
 
 
 def _without_options(words: list[str]) -> tuple[str, list[str]]:
-    """The cluster that the words name, and the words without it and without the language."""
+    """The cluster that the words name, and the words without it and without the language; a note keeps its own."""
     named, left, rest = {"--cluster": ""}, list[str](), iter(words)
     for word in rest:
         flag, given, value = word.partition("=")
-        if flag in ("--cluster", "--lang"):
-            named[flag] = value if given else next(rest, "")
+        if flag in ("--cluster", "--lang") and " " not in word and (value := value if given else next(rest, "")):
+            named[flag] = value
         else:
             left.append(word)
     return named["--cluster"], left

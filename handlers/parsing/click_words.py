@@ -5,13 +5,14 @@ from collections.abc import Iterable
 
 import click
 
-from bot.texts import Prose, Text, Texts, together
+from bot.texts import Prose, Text, Texts
 
 _SENTENCE_END = re.compile(r"(?<=[.?])\s")
 _SAID = {
     re.compile(r"(?P<value>.*) is not in the range (?P<range>.*)\."): "error-click.not-in-range",
     re.compile(r"(?P<value>.*) is not one of (?P<known>.*)\."): "error-click.none-of",
-    re.compile(r"(?P<value>.*) is not a valid (?:integer|float).*"): "error-click.no-number",
+    re.compile(r"(?P<value>.*) is not a valid integer.*"): "error-click.no-whole-number",
+    re.compile(r"(?P<value>.*) is not a valid float.*"): "error-click.no-number",
     re.compile(r"Option (?P<option>.*) requires an argument\."): "error-click.needs-value",
     re.compile(r"Option (?P<option>.*) does not take a value\."): "error-click.no-value",
     re.compile(r"Got unexpected extra arguments? \((?P<words>.*)\)"): "error-click.extra",
@@ -23,8 +24,8 @@ def what_click_says(error: click.ClickException) -> Prose:
     """The message of click's error, as a text if its kind is known; otherwise in click's own words."""
     match error:
         case click.NoSuchOption(option_name=option, possibilities=near):
-            meant = Text("error-command.did-you-mean", meant=near[0]) if near else ""
-            return together(Text("error-command.no-option", option=option), meant, by="; ")
+            key = "error-command.no-option-did-you-mean" if near else "error-command.no-option"
+            return Text(key, option=option, near=near[0] if near else "")
         case click.BadParameter(param=click.Parameter() as param) if error.param_hint is None:
             what = param.get_error_hint(error.ctx)
             return Text("error-click.invalid-value", what=what, why=_said(error.message) or error.message)

@@ -22,6 +22,7 @@ from playbooks.own.discovery import verbs
 Says = Literal["", "thanks", "unsure", "several", "mine", "pasted"]
 
 _VERB_OF = {"using": "gpus", "free": "gpus", "idle": "gpus"}  # of sections of `phrases.toml` that have another name
+_WEAK = {"used": "using", "cluster": "digest"}  # sections of bare words, and those that they stand for
 _SHOWN = ("revert", "oncall", "verbosity")
 _CARDS = "idle", "using", "free", "gpus"
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@:=%-]*")
@@ -43,15 +44,12 @@ _PASTED = re.compile(
 )
 """The text of an event, a condition or a log line that was pasted."""
 _WHY = re.compile(r"\bwhy\b|[为為](?:什[么麼]|啥|何)|什[么麼]原因|咋|怎[么麼]")
+_HOW_MUCH = re.compile(r"how (?:much|many) .*\bus(?:es?|ed|ing)\b|[用占]了?多少")
 _OTHERS = r"\b(?:else|others?|elsewhere)\b|其他|其它|别的"
 _MORE = re.compile(rf"{_OTHERS}|\b(?:there|namespace)\b|还有")
 _IT = r"\b(?:its?|this|that|he|one)\b(?! (?:cluster|hami|sched|version))|它|[这那][个台](?!集群|调度)|上面|该"
+_OF_IT = re.compile(r"\bits?\b|\b(?:this|that) (?:pod|node|job|one)\b|它")
 _POINTS = re.compile(rf"{_IT}|\bthere\b|这里|那里")
-_AND = re.compile(
-    r"^(?:and|what about|how about|also|again|still|now|so|any(?:thing)? new|(?:any )?(?:updates?|news|progress)"
-    r"|what (?:now|next|can|should)|how .*(?:fix|solve|resolve))\b"
-    r"|^[为為](?:什[么麼]|啥|何)$|呢|还是|再(?:看|查)|怎[么麼](?:样了|办|解决|修|处理)|如何(?:解决|修|处理)|好了[吗没]"
-)
 _THANKS = re.compile("[🙏👍🎉❤😀🙂]")
 _UNIT = r"(gi|mi|gib|mib|gb|mb|gigs?|megs?|g|m|%)(?![a-z])"
 _SHAPE = re.compile(rf"(?<![\w.])(\d+)\s*[x*×]\s*(\d+(?:\.\d+)?)\s*{_UNIT}", re.IGNORECASE)
@@ -59,6 +57,7 @@ _AMOUNT = re.compile(rf"\s*{_UNIT}", re.IGNORECASE)
 _SIZE = re.compile(rf"(?<![\w.-])(\d+(?:\.\d+)?)\s*{_UNIT}", re.IGNORECASE)
 _NUMBERS = ["a an one 一", "two 两 二", "three 三", "four 四", "five 五", "six 六", "seven 七", "eight 八"]
 _WORDS_FOR = {word: number for number, words in enumerate(_NUMBERS, 1) for word in words.split()}
+_MANY = re.compile(r"\d|\b(?:two|three|four|five|six|seven|eight)\b|[两二三四五六七八]")
 _HOW_MANY = rf"(\d+|{'|'.join(_WORDS_FOR)})(?:\s*(?:whole|full|free|entire|idle|more))?\s*"
 _OF_CARDS = "(?:gpus?|cards?|devices?|张|块|个|卡)"
 
@@ -105,21 +104,22 @@ def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()
         named = [word for word in words if re.search(r"[a-z][A-Z]", word) and known_word(word)]
         return Meant([], says="pasted", codes=tuple(dict.fromkeys((*named, *phrases_in(plain)))))
     intents = _intents(found.rest)
-    if not intents and (spelt := " ".join(map(_spelt, found.rest.split()))) != found.rest:
-        found, intents = found._replace(rest=spelt), _intents(spelt)
+    if not intents and (mended := _intents(spelt := " ".join(map(_spelt, found.rest.split())))):
+        found, intents = found._replace(rest=spelt), mended
     if "changing" in intents:
         return _unsure(found, intents)
     return _word_meant(plain, found, intents) or _command(found, intents, about) or _unsure(found, intents)
 
 
 def _intents(rest: str) -> list[str]:
-    return [section for section, pattern in _phrases().items() if pattern.search(rest)]
+    return [_WEAK.get(section, section) for section, pattern in _phrases().items() if pattern.search(rest)]
 
 
 def _command(found: Named, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
     """The command of the first intent that there is one for, about what was named, or else about what is pointed at."""
-    first = next((one for one in intents if one not in ("meaning", "fit")), "")
-    is_own = first != "logs" and _whole("own").search(found.rest) and not re.search(_IT, found.rest)
+    first = next((one for one in intents if one not in ("meaning", "fit", "wish")), "")
+    own = (part for part in found.rest.split(",") if _whole("own").search(part))
+    is_own = first != "logs" and any(not (re.search(_IT, part) or _whole("kept").search(part)) for part in own)
     before = Named() if is_own else subject_in(about)
     if first in _SHOWN:
         return Meant([first])
@@ -130,29 +130,30 @@ def _command(found: Named, intents: Sequence[str], about: Sequence[str]) -> Mean
         return _about_pods(first, pods) if pods else nobody
     if found.pods:
         return _about_pods("logs" if first == "logs" else "why", found.pods)
-    of_it = before.pods and re.search(r"\bits?\b|\b(?:this|that) (?:pod|node|job|one)\b|它", found.rest)
-    asks = "fit" in intents or about[:1] == ["fit"] or (found.type and (first == "free" or not intents))
-    if cards := _cards(found, needs_fit=bool(of_it) or not asks):
+    begins, why = found.rest.partition(",")[0], _WHY.search(found.rest)
+    of_cards = first in _CARDS and first in _intents(begins) and not (why or _OF_IT.search(begins))
+    of_it = before.pods and _OF_IT.search(found.rest) and not of_cards
+    asks = {"fit", "wish"} & {*intents} or about[:1] == ["fit"] or (found.type and (first == "free" or not intents))
+    if cards := _cards(found, needs_fit=bool(of_it and (why or not _MANY.search(found.rest))) or not asks):
         return Meant(["fit", *cards, *(["-n", found.namespace] if found.namespace else [])])
     if found.nodes:
-        return _about_nodes(found.nodes, "nodes" if first == "gpus" and _WHY.search(found.rest) else first, about)
+        return _about_nodes(found.nodes, "nodes" if first == "gpus" and why else first, about)
     if mine and first in ("", "pending", "logs", "using", "nodes", "digest", "gpus", "latency"):
         return Meant([], says="mine")
     if first == "logs":
         return Meant(["logs", *before.pods])
     if about[:1] == ["fit"] and found.type and "fit" not in intents:
-        asked = [word for word in about if word not in (found.type, "--type")]
-        return Meant([*asked, "--type", found.type])
+        return Meant([*_OF_ITS_TYPE.sub("", " ".join(about)).split(), "--type", found.type])
     others = re.search(_OTHERS, found.rest)
     asked_of_it = ("", "pending", "status", "digest", *(("nodes", "latency", *_CARDS) if of_it else ()))
     if before.pods and not found.namespace and first in asked_of_it:
         if (first == "pending" and _MORE.search(found.rest)) or (not first and others):
             return Meant(["pending", before.of("namespace")])
-        if first or _AND.search(found.rest) or _POINTS.search(found.rest):
+        if first or _whole("and").search(found.rest) or _POINTS.search(found.rest):
             return Meant(["why", before.pods[0]])
     if (pod := _left_over(found)) and first in ("", "pending") and not about:
         return Meant(["why", f"{found.namespace}/{pod}" if found.namespace else pod])
-    if before.nodes and (_POINTS.search(found.rest) or _AND.search(found.rest)) and not found.namespace:
+    if before.nodes and (_POINTS.search(found.rest) or _whole("and").search(found.rest)) and not found.namespace:
         return Meant([about[0]]) if others else _about_nodes(before.nodes, first, about)
     return _overview(found, first, intents, about)
 
@@ -176,8 +177,10 @@ def _overview(found: Named, first: str, intents: Sequence[str], about: Sequence[
     if first in ("", "digest", "status") and found.type:
         first = "gpus"
     if not first:
-        return Meant([*about]) if about and _AND.search(found.rest) else None
+        return Meant([*about]) if about and _whole("and").search(found.rest) else None
     verb = _VERB_OF.get(first, first)
+    if verb == "gpus" and found.namespace and _HOW_MUCH.search(found.rest):
+        return Meant(["quota", found.namespace])
     if verb == "gpus":
         return Meant([verb, *(["--idle"] if first == "idle" else ["--type", found.type] if found.type else [])])
     if verb in ("quota", "pending"):
@@ -225,6 +228,7 @@ def _found(text: str, names: KnownNames) -> Named:
     maybe: dict[str, None] = {}
     nodes: dict[str, None] = {}
     kind, end, rest = "", 0, list[str]()
+    waits = asked[1] if (asked := _WAITS.search(low)) else ""
     for token in _TOKEN.finditer(low):
         word, start = token[0].rstrip(_TAIL), token.start()
         if word in filler() and word not in names.pods:
@@ -234,7 +238,8 @@ def _found(text: str, names: KnownNames) -> Named:
             word, start = word[value:], start + value
         name, before = word.rpartition("/")[2], word.rpartition("/")[0].rpartition("/")[2]
         leading = low[max(0, start - _NEAR) : start]
-        gpu_type = _type(word, names)
+        no_model = _NO_MODEL.search(leading) or (word == waits and word not in names.types)
+        gpu_type = "" if no_model else _type(word, names)
         marked = (gpu_type or name in names.pods) and _MARKED_AS_POD.search(leading)
         plain = word not in filler() or marked
         taken = marked or name in names.pods or name in names.owners or word in names.namespaces
@@ -267,6 +272,9 @@ _BY_NUMBER = re.compile(
 )
 _OF_TYPE = re.compile(r"\b(\d{1,3})\s?[x*×]\s?([a-z]\w*)")
 _TIMES = re.compile(r"\b([a-z]{1,4}\d{1,4}[a-z]?)\s?[x*×]\s?(\d{1,3})\b(?!\s*[gm%])")
+_OF_ITS_TYPE = re.compile(r" --type[= ]\S+|(?<=\d)x[a-z][\w-]*(?= |$)|(?<=\dx)[a-z][\w-]*:", re.IGNORECASE)
+_WAITS = re.compile(r"why (?:i|doe|ha|wa)s(?:n't)? ([a-z]\S*) (?:still )?(?:pending|stuck|waiting|queued|hanging)")
+_NO_MODEL = re.compile(r"\b(?:code|port|line|pid|error)\s*[:=]?\s*$")
 _PLAIN = re.compile(r"[\d./:-]+[a-z%]{0,3}|\d+x\d+\w*|[ap]m|24/7")
 _SPECIAL = re.compile(r"[a-z][A-Z]|[/=]|[a-z]-[a-z]")
 """No word of a sentence: `NodeUnfitPod`, `hami.io/vgpu-node`, `card-cordoned`."""
@@ -360,11 +368,10 @@ def _vocabulary() -> Mapping[str, Sequence[str]]:
 
 def _spelt(word: str) -> str:
     """The word that a word nearly is, if it is one of those by which questions are read; else the word itself."""
-    if len(typed := word.strip("?!.,'")) < 4:
+    known = _vocabulary().get((typed := word.strip("?!.,'"))[:1], ())
+    if len(typed) < 4 or typed in known or (typed.endswith("er") and {typed[:-1], typed[:-2]} & {*known}):
         return word
-    known = _vocabulary().get(typed[0], ())
-    near = [] if typed in known else difflib.get_close_matches(typed, known, n=1, cutoff=_CLOSE)
-    return near[0] if near else word
+    return next(iter(difflib.get_close_matches(typed, known, n=1, cutoff=_CLOSE)), word)
 
 
 @cache
@@ -378,6 +385,6 @@ def _phrases() -> Mapping[str, re.Pattern[str]]:
     given = {section: words for section, words in phrase_table().items() if "en" in words}
     english = r"(?<![a-z0-9/-])(?:{})(?![a-z0-9/]|-[a-z0-9])"
     return {
-        section: re.compile("|".join([english.format("|".join(words["en"])), *words["zh"]]))
+        section: re.compile("|".join([english.format("|".join(words["en"])), *words.get("zh", ())]))
         for section, words in given.items()
     }

@@ -28,7 +28,7 @@ _BY_WORD = {device.word: device for device in DEFAULTS}
 _CHIPS = "ascend"
 """The prefix of chips of which the device config may name more than the chart does."""
 _MODEL = re.compile(
-    r"(?:rtx[- ]?)?((?:[2-5]0[5-9]0|a\d[05]00|[talp][24]|a16|p[46]0|[pv]100|mi\d{3}"
+    r"(?:rtx[- ]?)?((?:l40s|[2-5]0[5-9]0|a\d[05]00|[talp][24]|a16|p[46]0|[pv]100|mi\d{3}"
     r"|(?:[abhltkm]|g[bh]|mlu)[1-9]\d{0,2}0)[gx]?)(?:s|ti|nvl)?(?:-(?:sxm\d?|pcie|nvl|\d{2,3}gb?))*s?",
     re.ASCII | re.IGNORECASE,
 )

@@ -330,7 +330,18 @@ def pod_in_words(scene: AskedScene) -> Prose:
     read = request_amounts.asked(scene, request)
     if request.cores:
         read = Text("fit.with-cores", read=read, cores=request_amounts.cores(scene, request))
+    if types := _longer_types(scene):
+        read = Text("fit.with-types", read=read, types=prose.names(types, _MAX_TYPES))
     return Text("fit.called", words=scene.name, read=read)
+
+
+def _longer_types(scene: AskedScene) -> list[str]:
+    """The types that HAMi, which looks for a part of the name, takes for the one that was typed: A100 for `A10`."""
+    typed = scene.card_words.type.split(",") if scene.card_words else []
+    words = [re.escape(word.strip()) for word in typed if word.strip()]
+    after = re.compile(rf"(?:{'|'.join(words)})([a-z0-9]?)", re.IGNORECASE)
+    types = dict.fromkeys(card.card.type for name in scene.nodes for card in scene.view.cards(name) if words)
+    return [kind for kind in types if (ends := after.findall(kind)) and all(ends)]
 
 
 def ways_in(scene: AskedScene) -> tuple[Sequence[PlacementChange], Search]:

@@ -5,7 +5,7 @@ import pytest
 from bot.errors import UsageError
 from bot.texts import in_english
 from handlers.oncall.digests import read_digest
-from handlers.oncall.listeners import _words
+from handlers.oncall.listeners import _without_options, _words
 from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, EXAMPLES, IncidentRequest, read_words
 from handlers.parsing.grammar import CommandAsked
 from handlers.parsing.slack_grammar import Help, understand
@@ -22,6 +22,8 @@ from handlers.parsing.slack_grammar import Help, understand
         ("triage ack 0123abcd", IncidentRequest("ack", "0123abcd")),
         ("triage note it's 5 o'clock", IncidentRequest("note", text="it's 5 o'clock")),
         ("triage note 0123abcd it’s “odd", IncidentRequest("note", "0123abcd", text="it’s “odd")),
+        ("triage note --lang=zh is ignored", IncidentRequest("note", text="--lang=zh is ignored")),
+        ("triage ack --lang zh", IncidentRequest("ack")),
         ("triage close", IncidentRequest("close")),
         ("triage handover <@U0GRACE001|grace>", IncidentRequest("handover", to="U0GRACE001")),
         ("triage handover <!subteam^S0ONCALL01|@oncall>", IncidentRequest("handover", to="S0ONCALL01")),
@@ -38,18 +40,18 @@ from handlers.parsing.slack_grammar import Help, understand
     ],
 )
 def test_it_is_understood(words: str, asked: IncidentRequest) -> None:
-    assert read_words(_words(words)) == asked
+    assert read_words(_without_options(_words(words))[1]) == asked
 
 
 @pytest.mark.parametrize(
     "words",
     ["triage akc", "triage note", "triage handover", "triage handover grace", "triage mute soon", "triage mute 8d",
      "triage mute 200h", "triage mute until node", "triage mute until node GPU/7",
-     "triage ack now please", "triage mute 0s"],
+     "triage ack now please", "triage mute 0s", "triage ack --cluster"],
 )  # fmt: skip
 def test_what_is_not_understood_gets_an_example(words: str) -> None:
     with pytest.raises(UsageError) as caught:
-        read_words(_words(words))
+        read_words(_without_options(_words(words))[1])
     assert "@hami-bot triage" in caught.value.example
 
 

@@ -127,7 +127,8 @@ def test_a_model_as_vendors_name_them_is_a_type_of_gpus() -> None:
         "H100s": "H100",
         "a100-sxm4-80gb": "A100",
         "rtx4090": "4090",
-        "L40S": "L40",
+        "L40S": "L40S",
+        "l40": "L40",
         "MI300X": "MI300X",
         "t4": "T4",
     }
@@ -308,6 +309,15 @@ def test_a_whole_card_that_is_not_free_may_be_shared(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node(), used(6384)), "1")
     assert "Share a GPU: request at most 10,000 MiB" in cause(report).next_actions[0].label
     assert commands(report)[0] == "fit 1x10000Mi"
+
+
+def test_a_type_that_hami_takes_for_a_longer_one_is_said(tmp_path: Path) -> None:
+    objects = cluster(
+        gpu_node("gpu-1", card("a", type="NVIDIA A100-SXM4-80GB")), gpu_node("gpu-2", card("b", type="NVIDIA A10"))
+    )
+    told = in_english(ask(tmp_path, objects, "1xA10:4Gi").verdict)
+    assert "HAMi takes NVIDIA A100-SXM4-80GB for that type" in told
+    assert "HAMi takes" not in in_english(ask(tmp_path / "whole", objects, "1xA100:4Gi").verdict)
 
 
 def test_a_type_that_no_card_has_gets_the_known_ones_and_the_nearest(tmp_path: Path) -> None:
