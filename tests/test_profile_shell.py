@@ -88,7 +88,7 @@ def test_one_dash_or_two_with_or_without_an_equals_sign_are_the_same() -> None:
     [
         (["-base", "a", "-diff_base", "b", CPU], "cannot both"),
         (["-normalize", CPU], "must have base"),
-        (["-nodecount=many", CPU], "not a valid integer"),
+        (["-nodecount=many", CPU], "not a whole number"),
         (["-nodefraction=nan", CPU], "between 0 and 1"),
         (["-focus"], "requires an argument"),
         (["-sample_index=wall", CPU], r"must be one of: \[samples cpu\]"),
