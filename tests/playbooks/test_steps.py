@@ -270,7 +270,7 @@ def answers(language: Language) -> dict[str, Report]:
 
 
 _LOOKS = re.compile(
-    r"(Afterwards|Ask|Check|Compare|Find out|If HAMi runs|List|Look|Read|See|Show|Run nvidia-smi|Take a profile|Wait until)\b"
+    r"(Afterwards|Ask|Check|Compare|Find|If HAMi runs|List|Look|Read|See|Show|Run nvidia-smi|Take a profile|Wait until)\b"
     r"|Container \w+ is privileged"
 )
 _ACTS = re.compile(
