@@ -148,6 +148,32 @@ def test_what_hami_says_again_and_again_outweighs_our_fit(tmp_path: Path, reason
     assert "gpu-1" in report.verdict
 
 
+REFUSED_AGAIN = {
+    "its type": ("1 1/1 CardTypeMismatch", 3600, 30),
+    "a cordon, within seconds": ("1 1/1 CardCordoned", 90, 30),
+    "a cordon, and was not tried since": ("1 1/1 CardCordoned", 3600, 1200),
+    "bad health, and was not tried since": ("1 1/1 CardNotHealth", 3600, 1200),
+}
+
+
+@pytest.mark.parametrize(("reasons", "first", "last"), REFUSED_AGAIN.values(), ids=REFUSED_AGAIN)
+def test_a_pod_that_would_fit_since_an_annotation_changed_waits_for_a_try_where_it_was_refused_for(
+    tmp_path: Path, reasons: str, first: float, last: float
+) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), *refused_again(reasons, first=first, last=last)))
+    assert codes(report)[0] == "waiting-for-retry"
+    assert not any("rollout restart" in command for command in commands(report))
+
+
+def test_a_cordon_of_another_node_proves_nothing_of_one_refused_for_a_type_that_the_pod_named(tmp_path: Path) -> None:
+    waiting, told = refused_again("1 1/1 CardTypeMismatch, 1 1/1 CardCordoned")
+    texts = "1 nodes CardTypeMismatch(gpu-1)", "1 nodes CardCordoned(gpu-2)"
+    named = [event(waiting, "FilteringFailed", text, 30) for text in texts]
+    cordoned = gpu_node("gpu-2", annotations={"hami.io/device-cordon": "GPU-gpu-2"})
+    report = ask(tmp_path, cluster(gpu_node(), cordoned, waiting, told, *named))
+    assert codes(report)[0] == "waiting-for-retry"
+
+
 def test_a_quota_that_has_room_now_may_just_have_been_raised(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node(), *refused_again("1 1/1 ResourceQuotaNotFit")))
     assert codes(report) == ["waiting-for-retry"]

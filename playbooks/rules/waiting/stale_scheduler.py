@@ -12,7 +12,7 @@ running v2.10.0.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -36,9 +36,11 @@ from playbooks.attempt import Attempt
 from playbooks.gather.scheduler_process import Ghost, SchedulerProcess
 from playbooks.quotes import kubectl, pod_name
 from playbooks.rule import rule
+from playbooks.rules.capacity.large_request import admits
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.node_causes import NODE_CODES, with_nodes_behind
+from playbooks.rules.waiting.binding import UNSCHEDULABLE_FLUSH
 from playbooks.rules.waiting.cause_ranking import by_words
 from playbooks.rules.waiting.refused_requests import bug_of_containers, refused_by_bug
 from playbooks.rules.waiting.unregistered_nodes import plugin_actions, untrusted_nodes
@@ -62,7 +64,8 @@ def disagrees(scene: PodScene) -> list[Finding]:
     untrusted = None if scene.once(by_words) else scene.once(untrusted_nodes)
     if untrusted is not None and untrusted.severity != "info":
         return []
-    names, reasons = refused_nodes(scene), _reasons(scene.attempt)
+    names = [name for name in refused_nodes(scene) if not _was_of_the_pod(scene, name)]
+    reasons = _reasons(scene.attempt, names)
     if not names or not reasons or reasons[0] == QUOTA_NOT_FIT:  # a quota does not say when it was changed
         return []
     natures = {found.nature for text in reasons if (found := reason_of(text))}
@@ -81,7 +84,7 @@ def refused_nodes(scene: PodScene) -> list[str]:
     if scene.attempt.stage != "filter":
         return []
     takers, named, quotas = scene.fitting, _named(scene.attempt), scene.view.facts.quotas
-    if not takers and quotas is None and QUOTA_NOT_FIT not in _reasons(scene.attempt):
+    if not takers and quotas is None and QUOTA_NOT_FIT not in _reasons(scene.attempt, named):
         # HAMi named another reason, so a quota that could not be read did not refuse the pod.
         relaxed = scene.judge_each(scene.candidates, frozenset({QUOTA_NOT_FIT}))
         takers = [name for name, verdict in relaxed.items() if verdict.fits]
@@ -97,10 +100,15 @@ def _named(attempt: Attempt) -> set[str]:
     }
 
 
-def _reasons(attempt: Attempt) -> list[str]:
-    codes = [card.code for reason in attempt.by_hami for card in reason.cards]
-    codes += [event.code for event, _ in attempt.code_events]
-    codes += [card.code for refusal, _ in attempt.refusals for card in attempt.cards_on(refusal.node)]
+def _was_of_the_pod(scene: PodScene, name: str) -> bool:
+    """Whether HAMi refused the node for annotations that the pod has no longer: that proves nothing of its scheduler."""
+    natures = {found.nature for text in _reasons(scene.attempt, [name]) if (found := reason_of(text))}
+    return "pod" in natures and all(admits(scene, one.card) for one in scene.view.cards(name))
+
+
+def _reasons(attempt: Attempt, names: Iterable[str]) -> list[str]:
+    codes = [card.code for name in names for card in attempt.cards_on(name)]
+    codes = codes or [card.code for reason in attempt.by_hami for card in reason.cards]
     known = {text: found.nature for text in codes if (found := reason_of(text))}
     return sorted(known, key=lambda text: known[text] == "summary")
 
@@ -153,7 +161,7 @@ def _namesake(scene: PodScene, names: Sequence[str]) -> Finding | None:
 def ghosts_suspected(scene: PodScene) -> Finding | None:
     """The finding of ghosts on nodes that HAMi calls used up, where it is not known if the pod fits without them."""
     attempt, process = scene.attempt, scene.cluster.process
-    used = {text for text in _reasons(attempt) if (found := reason_of(text)) and found.nature == "use"}
+    used = {text for text in _reasons(attempt, _named(attempt)) if (found := reason_of(text)) and found.nature == "use"}
     ghosts = [ghost for ghost in process.ghosts if any(taken.node in _named(attempt) for taken in ghost.taken)]
     if attempt.stage != "filter" or not used:
         return None
@@ -222,7 +230,7 @@ def _ignored(scene: PodScene, names: Sequence[str]) -> Finding | None:
     known = counted.nodes if isinstance(counted, SchedulerCounts) else None
     unknown = [name for name in names if known is not None and name not in known]
     if known is None or not unknown:
-        return _suspected("registration-ignored", scene, names)
+        return _suspected("registration-ignored", scene, names) if _goes_on(scene) else None
     claim = Text("registration-ignored.claim", nodes=prose.names(unknown), count=len(known))
     proofs = [*scene.words, *_of_gpus(scene, unknown)]
     actions = restart(scene.install)
@@ -249,11 +257,19 @@ def _stands(scene: PodScene, names: Sequence[str]) -> bool:
     return not any(moment is not None and moment >= at for moment in times)
 
 
+def _goes_on(scene: PodScene) -> bool:
+    """Whether HAMi refuses the pod for longer than a pod stays untried, and still does: when somebody changed a node's
+    annotation, such as its cordon, no object says.
+    """
+    since, at = scene.attempt.since, scene.attempt.at
+    return since is not None and at is not None and at - since >= UNSCHEDULABLE_FLUSH > scene.now - at
+
+
 def _suspected(code: Code, scene: PodScene, names: Sequence[str]) -> Finding:
     attempt = scene.attempt
     since, tried = attempt.since, attempt.at
     key = "scheduler-ledger-stale.suspected" if code == "scheduler-ledger-stale" else "registration-ignored.suspected"
-    if (reason := _reasons(attempt)[0]) == CORDONED:
+    if (reason := _reasons(attempt, names)[0]) == CORDONED:
         code = "card-cordoned"
         key = "card-cordoned.kept"
     when = {"since": format_time(since) if since else "?", "tried": format_time(tried) if tried else "?"}
