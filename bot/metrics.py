@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from bot import process_counters
 from bot.endpoint import Handler, is_bearer
-from bot.finding_codes import CODES, Code, PendingClass
+from bot.finding_codes import Code, PendingClass
 
 MOST_NAMESPACES = 200
 OTHERS = "(others)"
@@ -41,11 +41,12 @@ _END = b"# EOF\n"
 
 
 class PendingPod(NamedTuple):
-    """One pending pod: its namespace, the code of its cause (None where not judged), and its age in seconds."""
+    """One pending pod: its namespace, the code of its cause (None where not judged), its age in seconds, its class."""
 
     namespace: str
     code: Code | None
     age_s: float
+    kind: PendingClass
 
 
 class PendingCounts(NamedTuple):
@@ -103,9 +104,8 @@ def count_pending(pending: Collection[PendingPod]) -> PendingCounts:
     pods: Counter[tuple[str, PendingClass, str]] = Counter()
     oldest: dict[PendingClass, float] = {}
     for pod in pending:
-        kind = CODES[pod.code].pending_class if pod.code else "unknown"
-        pods[pod.namespace if pod.namespace in named else OTHERS, kind, pod.code or NOT_JUDGED] += 1
-        oldest[kind] = max(oldest.get(kind, 0.0), pod.age_s)
+        pods[pod.namespace if pod.namespace in named else OTHERS, pod.kind, pod.code or NOT_JUDGED] += 1
+        oldest[pod.kind] = max(oldest.get(pod.kind, 0.0), pod.age_s)
     return PendingCounts(pods, oldest)
 
 

@@ -137,7 +137,7 @@ async def look_at(sources: Sources, turn: asyncio.Lock) -> ClusterFigures:
     waiting: list[PendingPod] = []
     for row in pending.typed(PendingRow):
         age_s = (now - row.waiting_since).total_seconds() if row.waiting_since else 0.0
-        waiting.append(PendingPod(row.namespace, cast("Code | None", row.cause), max(0.0, age_s)))
+        waiting.append(PendingPod(row.namespace, cast("Code | None", row.cause), max(0.0, age_s), row.waits_for))
     return ClusterFigures(
         waiting=count_pending(waiting),
         gpus=Counter(card.state for card in cards),

@@ -8,6 +8,7 @@ from aiohttp import web
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parsed
 
 from bot import process_counters
+from bot.finding_codes import CODES
 from bot.metrics import (
     BotFigures,
     ClusterFigures,
@@ -74,4 +75,4 @@ def names_told() -> set[str]:
 def waiting(
     count: int, namespace: str, code: Any = "card-insufficient-memory", age_s: float = 60.0
 ) -> list[PendingPod]:
-    return [PendingPod(namespace, code, age_s)] * count
+    return [PendingPod(namespace, code, age_s, CODES[code].pending_class)] * count

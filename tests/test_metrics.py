@@ -65,7 +65,7 @@ def samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
 
 
 def test_pods_are_counted_by_namespace_class_and_code() -> None:
-    pending = (*waiting(3, "ml"), *waiting(2, "cv", "wrong-scheduler", 90.0), PendingPod("ml", None, 10.0))
+    pending = (*waiting(3, "ml"), *waiting(2, "cv", "wrong-scheduler", 90.0), PendingPod("ml", None, 10.0, "unknown"))
     told = samples(text_of(figures_of(lab=ClusterFigures(count_pending(pending)))))
     assert told["hami_bot_pending_pods"] == [
         ({"cluster": "lab", "namespace": "ml", "class": "capacity", "code": "card-insufficient-memory"}, 3.0),

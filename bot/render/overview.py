@@ -61,7 +61,7 @@ def brief(report: Report, say: Texts) -> Brief | None:
         if rows.brief:
             columns, picked = _picked(rows, rows.brief, now)
             shown = Table(whole.title, columns, tuple(tuple(map(say.words, row)) for row in picked))
-            left_out, sheet = len(whole.rows) - len(rows.brief), rows.sheet
+            left_out, sheet = len(whole.rows) - rows.of, rows.sheet
             tables.append(BriefTable(shown, whole, left_out, sheet.together, sheet.listed))
     tells = any(rows.sheet.tells_findings for _, rows in parts)
     told = report.told_by

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from bot.finding_codes import Code
+from bot.finding_codes import CODES, Code, PendingClass
 from bot.report.tables import FirstNames as FirstNames
 from bot.report.tables import NameList as NameList
 from bot.report.tables import Row as Row
@@ -27,6 +27,8 @@ from bot.texts import GPU, NOUN_VALUE, Prose, Texts, beginning, spaced, stored_t
 SCHEMA = "hami-bot.report/v1"
 NEWER_HAMI = "newer HAMi"
 """The source of the gap which says that HAMi is newer than any version whose rules are known."""
+NEVER = "obstacles.never"
+"""The text of a finding that the pod would not fit even on empty nodes."""
 VERDICT_LIMIT = 140
 _LONGEST_CLAIM = 400
 _READS = re.compile(
@@ -172,6 +174,11 @@ class Finding(_WithProse, frozen=True):
     def noun(self) -> str:
         """The word for the devices that the claim is about; `device` of any vendor."""
         return str(self.values.get(NOUN_VALUE, GPU))
+
+    @property
+    def pending_class(self) -> PendingClass:
+        """The class of pods that wait for it: its code's, or their owners' where waiting does not help."""
+        return "misconfigured" if self.key == NEVER else CODES[self.code].pending_class
 
     def about(self, noun: str) -> "Finding":
         """The finding and its next actions with `noun` as the word for devices."""

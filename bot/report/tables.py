@@ -54,14 +54,17 @@ class FirstNames(NameList):
 class Rows(Sequence[tuple[str, ...]], Generic[Row]):
     """The cells of a table, which remember the typed rows they were made of; JSON keeps the cells only.
 
-    A cell is made when it is read: of 40,000 GPUs a terminal shows a dozen. `brief` are the rows for an overview; None
-    where the table is in no overview.
+    A cell is made when it is read: of 40,000 GPUs a terminal shows a dozen. `brief` are the rows for an overview, which
+    tell of as many rows as `of` says; None where the table is in no overview.
     """
 
-    def __init__(self, sheet: "Sheet[Row]", typed: tuple[Row, ...], brief: tuple[Row, ...] | None) -> None:
+    def __init__(
+        self, sheet: "Sheet[Row]", typed: tuple[Row, ...], brief: tuple[Row, ...] | None, of: int | None = None
+    ) -> None:
         self.sheet = sheet
         self.typed = typed
         self.brief = brief
+        self.of = len(brief or ()) if of is None else of
 
     @cached_property
     def cells(self) -> tuple[tuple[str, ...], ...]:
@@ -124,9 +127,11 @@ class Sheet(Generic[Row]):
         self.listed = listed
         self.texts = [name for name, kind in row.__annotations__.items() if "Text" in str(kind) or kind == Prose]
 
-    def table(self, typed: Iterable[Row], *, brief: Iterable[Row] | None = None) -> Table:
-        """The table of these typed rows, in their order. `brief`: the rows for an overview, in its order."""
-        rows = Rows(self, tuple(typed), None if brief is None else tuple(brief))
+    def table(self, typed: Iterable[Row], *, brief: Iterable[Row] | None = None, of: int | None = None) -> Table:
+        """The table of these typed rows, in their order. `brief`: the rows for an overview, in its order; where one
+        stands for several, together for `of`.
+        """
+        rows = Rows(self, tuple(typed), None if brief is None else tuple(brief), of)
         return Table(self.title, self.columns, rows)
 
     def cells(self, row: Row) -> tuple[str, ...]:
@@ -207,7 +212,7 @@ def table_in_words(table: Table, say: Texts) -> Table:
 
             if sheet.texts:
                 brief = None if told.brief is None else map(in_words, told.brief)
-                told = cast("Rows[Any]", sheet.table(map(in_words, told.typed), brief=brief).rows)
+                told = cast("Rows[Any]", sheet.table(map(in_words, told.typed), brief=brief, of=told.of).rows)
             return Table(say.words(sheet.heading or sheet.title), sheet.columns, told)
         case _:
             return table

@@ -47,9 +47,10 @@ def figures_of(reports: Mapping[str, Report], parts: Mapping[str, Any], unseen: 
 
 
 def pending_counts(reports: Mapping[str, Report]) -> tuple[int, int]:
-    """The number of pending pods and of their causes, as `pending` reports them (causes are finer than codes)."""
+    """The number of pending pods and of their causes, as the overview of `pending` counts them."""
     report = reports.get("pending")
-    return (len(report.typed(PendingRow)), len(report.typed(CauseRow))) if report else (0, 0)
+    causes = {(row.acts, row.cause) for row in report.typed(CauseRow)} if report else ()
+    return len(report.typed(PendingRow)) if report else 0, len(causes)
 
 
 def _pending(report: Report, _: Any) -> dict[str, str]:

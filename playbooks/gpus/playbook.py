@@ -146,10 +146,11 @@ def _tables(scene: GpusScene) -> tuple[Table, ...]:
     counted = differing(process, ledger)
     types = _types(scene.registered)
     rows = [_card_row(card, counted.get((card.node, card.card.uuid))) for card in scene.cards]
-    notable = rows if scene.node else _alike(filter(_is_notable, rows))
-    cards = [(row, row.card) for row in notable[:_MOST_ROWS]]
+    groups = [[row] for row in rows] if scene.node else _alike(filter(_is_notable, rows))
+    of = sum(map(len, groups[:_MOST_ROWS]))
+    cards = [(row, row.card) for some in groups[:_MOST_ROWS] for row in (_together(some),)]
     brief = [row if isinstance(card, Text) else structs.replace(row, card=Uuid(card)) for row, card in cards]
-    tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=brief)
+    tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=brief, of=of)
     return (*(tables[::-1] if scene.node else tables), *ledger_table(process, ledger, scene.names))
 
 
@@ -159,14 +160,16 @@ def _is_notable(row: GpuRow) -> bool:
     return row.state != FREE and left
 
 
-def _alike(rows: Iterable[GpuRow]) -> list[GpuRow]:
+def _alike(rows: Iterable[GpuRow]) -> list[list[GpuRow]]:
     groups: dict[tuple[str, str, str], list[GpuRow]] = {}
     for row in rows:
         groups.setdefault((row.node, row.type, row.state), []).append(row)
-    return [_together(some) if len(some) > 1 else some[0] for some in groups.values()]
+    return [*groups.values()]
 
 
 def _together(rows: Sequence[GpuRow]) -> GpuRow:
+    if len(rows) == 1:
+        return rows[0]
     return structs.replace(
         rows[0],
         card=Text("gpus.count", count=len(rows)).about(rows[0].noun),

@@ -244,14 +244,14 @@ def judge_all(
 
 
 def by_cause(judged: Iterable[JudgedPod]) -> list[WaitingGroup]:
-    """The judged pods in groups of the same cause, by `cause_signature`; pods without a finding are in no group."""
-    groups: dict[str, WaitingGroup] = {}
+    """The judged pods by cause (`cause_signature`) and who has to act; pods without a finding are in no group."""
+    groups: dict[tuple[str, str], WaitingGroup] = {}
     signatures: dict[int, str] = {}  # thousands of pods share a finding, and it may name thousands of nodes
     for pod, cause in judged:
         if cause is not None:
             signature = signatures.get(id(cause)) or cause_signature(cause)
             signatures[id(cause)] = signature
-            group = groups.setdefault(signature, WaitingGroup([], []))
+            group = groups.setdefault((signature, cause.pending_class), WaitingGroup([], []))
             group.pods.append(pod)
             group.causes.append(cause)
     return list(groups.values())

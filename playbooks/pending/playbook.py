@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import click
 
-from bot.finding_codes import CODES, Code, PendingClass, words_of
+from bot.finding_codes import Code, PendingClass, words_of
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
 from bot.report import SEVERITIES, Finding, FirstNames, Gap, Report, Severity, Sheet, Subject, gap, step
@@ -33,7 +33,7 @@ CAUSES = Sheet(
     tells_findings=True,
     listed=True,
 )
-PODS = Sheet("pending", PendingRow)
+PODS = Sheet("pending", PendingRow, beside=("waits_for",))
 OTHERS = Sheet(
     "other schedulers",
     OthersRow,
@@ -130,20 +130,20 @@ def diagnose(snapshot: Snapshot[Request, PendingScene]) -> Report:
         groups = sorted(
             by_cause(judged),
             key=lambda group: (
-                [*_WHO_ACTS].index(CODES[group.cause.code].pending_class),
+                [*_WHO_ACTS].index(group.cause.pending_class),
                 -SEVERITIES.index(_severity(group, now)),
                 -len(group.pods),
                 _age_key(group.pods[0]),
             ),
         )
-        by_code: dict[Code, list[WaitingGroup]] = {}  # on whatever nodes it holds pods
-        by_fix: dict[str, list[WaitingGroup]] = {}
+        by_code: dict[tuple[PendingClass, Code], list[WaitingGroup]] = {}  # on whatever nodes it holds pods
+        by_fix: dict[tuple[PendingClass, str], list[WaitingGroup]] = {}
         for group in groups:
-            by_code.setdefault(group.cause.code, []).append(group)
-            by_fix.setdefault(_fix(group.cause.code), []).append(group)
-        findings = [_held(group, by_fix[_fix(group.cause.code)], now) for group in groups[:_MAX_GROUPS]]
-        brief = (_cause_row(code, some) for code, some in by_code.items())
-        causes = CAUSES.table([_cause_row(group.cause.code, [group]) for group in groups], brief=brief)
+            by_code.setdefault((group.cause.pending_class, group.cause.code), []).append(group)
+            by_fix.setdefault(_fix(group), []).append(group)
+        findings = [_held(group, by_fix[_fix(group)], now) for group in groups[:_MAX_GROUPS]]
+        brief = map(_cause_row, by_code.values())
+        causes = CAUSES.table([_cause_row([group]) for group in groups], brief=brief, of=len(groups))
         tables = causes, PODS.table(_pod_rows(judged, groups, snapshot))
         verdict = _verdict(groups, len(judged))
     if anothers := scene.waiting.of_others:
@@ -201,9 +201,10 @@ def _of_others(pods: Sequence[Pod]) -> Finding:
     return finding("other-scheduler", claim, "confirmed", (), proofs, severity="info")
 
 
-def _fix(code: Code) -> str:
+def _fix(group: WaitingGroup) -> tuple[PendingClass, str]:
+    code = group.cause.code
     fix = words_of(code, "fix")
-    return in_english(fix) if fix.key in Texts("en") else code
+    return group.cause.pending_class, in_english(fix) if fix.key in Texts("en") else code
 
 
 def _held(group: WaitingGroup, alike: Sequence[WaitingGroup], now: datetime) -> Finding:
@@ -213,9 +214,9 @@ def _held(group: WaitingGroup, alike: Sequence[WaitingGroup], now: datetime) -> 
     text = Text(key, count=len(group.pods), oldest=group.oldest, cause=cause.text)
     pods = [f"{pod.namespace}/{pod.name}" for some in alike for pod in some.pods]
     fix = unstopped(words_of(cause.code, "fix").about(cause.noun))
-    who = Text(_WHO_ACTS[CODES[cause.code].pending_class])
+    who = Text(_WHO_ACTS[cause.pending_class])
     label = Text("pending.do", who=who, fix=fix, pods=prose.names(pods))
-    label = Text("pending.why", pod=group.oldest) if _fix(cause.code) == cause.code else label
+    label = Text("pending.why", pod=group.oldest) if _fix(group)[1] == cause.code else label
     look, severity = step(label, prose.command("why", group.oldest)), _severity(group, now)
     nodes, proofs = cause.scope.nodes, cause.evidence
     return finding(cause.code, text, group.confidence, nodes, proofs, severity=severity, actions=[look])
@@ -229,22 +230,23 @@ def _verdict(groups: Sequence[WaitingGroup], total: int) -> Text:
         return Text("pending.alone", count=1, oldest=first.oldest, cause=first.cause.text)  # as its finding says
     held = Counter[PendingClass]()
     for group in groups:
-        held[CODES[group.cause.code].pending_class] += len(group.pods)
+        held[group.cause.pending_class] += len(group.pods)
     why = listed(Text(_HELD_BY[who], count=held[who]) for who in _WHO_ACTS if held[who])
     return Text("pending.verdict", total=total, why=why, oldest=first.oldest)
 
 
-def _cause_row(code: Code, groups: Sequence[WaitingGroup]) -> CauseRow:
+def _cause_row(groups: Sequence[WaitingGroup]) -> CauseRow:
+    cause = groups[0].cause
     oldest = min((group.pods[0] for group in groups), key=_age_key)
     nodes = sorted({node for group in groups for node in group.cause.scope.nodes})
     return CauseRow(
-        cause=code,
+        cause=cause.code,
         pods=sum(len(group.pods) for group in groups),
         oldest=f"{oldest.namespace}/{oldest.name}",
         waiting_since=parse_time(oldest.metadata.creation_timestamp),
         nodes=FirstNames(nodes),
-        acts=Text(_WHO_ACTS[CODES[code].pending_class]),
-        meaning=words_of(code, "meaning").about(groups[0].cause.noun),
+        acts=Text(_WHO_ACTS[cause.pending_class]),
+        meaning=words_of(cause.code, "meaning").about(cause.noun),
     )
 
 
@@ -254,7 +256,8 @@ def _pod_rows(
     known = (pair for group in groups for pair in zip(group.pods, group.causes, strict=True))
     for pod, cause in [*known, *(each for each in judged if each.cause is None)]:
         row = waiting_row(pod, snapshot.scene.install.config, snapshot.taken_at)
-        yield PendingRow(*row, cause.code if cause else None, len(cause.scope.nodes) if cause else None)
+        told = (cause.code, len(cause.scope.nodes), cause.pending_class) if cause else (None, None, "unknown")
+        yield PendingRow(*row, *told)
 
 
 PLAYBOOK = Playbook(

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from bot.finding_codes import PendingClass
 from bot.report import FirstNames
 from bot.texts import Text
 
@@ -44,3 +45,4 @@ class PendingRow(msgspec.Struct, frozen=True):
     asks: str
     cause: str | None
     nodes: int | None
+    waits_for: PendingClass

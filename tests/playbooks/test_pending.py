@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ from bot.errors import SourceError
 from bot.kube.client.connect import open_cluster
 from bot.kube.models import Pod
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.render.overview import steps_shown
+from bot.render.overview import brief, steps_shown
 from bot.report import Report
 from bot.texts import Texts, in_english
 from playbooks.judgement.waiting import Judge
 from playbooks.own.discovery import find
+from playbooks.pending.rows import PendingRow
 from playbooks.playbook import Sources
 from playbooks.scenes.cluster import ClusterScene
 from sandbox.apiserver import ApiServer, Fault
@@ -29,6 +31,7 @@ from tests.playbooks.world import (
     ago,
     answer,
     bind_error,
+    card,
     cause,
     cluster,
     codes,
@@ -132,6 +135,34 @@ def test_who_asks_wrongly_comes_before_who_needs_room_and_what_is_harmless_last(
     report = ask(tmp_path, *full(), *fitting, too_large("a"), too_large("b"), misspelt)
     assert codes(report) == ["wrong-scheduler", "card-insufficient-memory", "waiting-for-retry"]
     assert cause(report).severity == "warning"
+
+
+NEVER_FITS = {
+    "memory": gpu(memory=20000),
+    "number": gpu(3, memory=1000),
+}
+
+
+@pytest.mark.parametrize("limits", NEVER_FITS.values(), ids=NEVER_FITS)
+def test_a_pod_that_its_nodes_could_not_take_even_empty_waits_for_its_owner_beside_one_that_waits_for_room(
+    tmp_path: Path, limits: Object
+) -> None:
+    large = gpu_node("large", *[card(f"GPU-{number}", devmem=81920) for number in range(4)], labels={"pool": "large"})
+    never = pod("never", limits, nodeSelector={"pool": "small"}, said=FULL)
+    waits = too_large("waits", nodeSelector={"pool": "small"})
+    report = ask(tmp_path, *full(labels={"pool": "small"}), large, never, waits)
+    assert report.verdict.startswith("2 pods are pending: 1 because of what it asks for, 1 for room")
+    assert Counter(row.waits_for for row in report.typed(PendingRow)) == {"misconfigured": 1, "capacity": 1}
+    told = why(tmp_path, cluster(*full(labels={"pool": "small"}), large, never), "ml/never")
+    assert told.verdict.startswith("Waiting will not help: ")
+
+
+def test_rows_that_stand_for_several_are_not_left_out(tmp_path: Path) -> None:
+    nodes = [item for name in ("a", "b") for item in full(name, labels={"pool": name})]
+    report = ask(tmp_path, *nodes, *(too_large(f"on-{name}", nodeSelector={"pool": name}) for name in ("a", "b")))
+    overview = brief(report, Texts("en"))
+    assert overview is not None
+    assert [(len(table.shown.rows), table.left_out) for table in overview.tables] == [(1, 0)]
 
 
 def test_a_scheduler_that_is_down_comes_before_everything(tmp_path: Path) -> None:

@@ -101,6 +101,16 @@ def needs_several(causes: Sequence[RankedCause]) -> bool:
     return bool(causes) and causes[0].rank is Rank.BACKGROUND
 
 
+def is_never(scene: PodScene, causes: Sequence[RankedCause]) -> bool:
+    """Whether waiting does not help: the nodes of the first cause would refuse the pod even empty, and no others may
+    take it once they are ready or registered.
+    """
+    waits, relax = (Rank.STATE, Rank.KUBERNETES, Rank.UNSEEN), frozenset({fit.QUOTA_NOT_FIT})
+    if not causes or causes[0].rank is not Rank.SIZE or any(cause.rank in waits for cause in causes):
+        return False
+    return all(scene.view.fits_empty(name, scene.request, relax) is False for name in causes[0].nodes[:_SAMPLE])
+
+
 def rank_words(attempt: Attempt) -> list[RankedCause]:
     """The causes by the schedulers' words alone; what the pod rules out itself, or hides others, comes last."""
     nodes: dict[str, set[str]] = defaultdict(set)

@@ -101,7 +101,7 @@ def _named(attempt: Attempt) -> set[str]:
 
 
 def _was_of_the_pod(scene: PodScene, name: str) -> bool:
-    """Whether HAMi refused the node for annotations that the pod has no longer: that proves nothing of its scheduler."""
+    """Whether HAMi refused the node for annotations that the pod no longer has, which proves nothing."""
     natures = {found.nature for text in _reasons(scene.attempt, [name]) if (found := reason_of(text))}
     return "pod" in natures and all(admits(scene, one.card) for one in scene.view.cards(name))
 

@@ -17,7 +17,7 @@ from bot.kube.models import Node
 from bot.kube.node_conditions import CORDON_TAINT, NOT_READY_TAINTS, PRESSURE_TAINTS
 from bot.kube.selectors import TAINT_TEXT, UNSCHEDULABLE_TEXT
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, Finding, NextAction, Severity, act, one_line, step
+from bot.report import NEVER, Confidence, Evidence, Finding, NextAction, Severity, act, one_line, step
 from bot.texts import Prose, Text, sentences, unstopped
 from playbooks import quotes
 from playbooks.quotes import kubectl
@@ -33,6 +33,7 @@ from playbooks.rules.waiting.cause_ranking import (
     RankedCause,
     by_words,
     causes,
+    is_never,
     needs_several,
     rank_causes,
     rank_words,
@@ -117,6 +118,8 @@ def _led(
     parts = [part for part in (large, pinned, said) if part is not None]
     for part in parts:
         claim = sentences(claim, part.text) if part.text else claim
+    if any(cause.code == code and is_never(scene, ranked) for cause in ranked[:1]):
+        claim = Text(NEVER, claim=claim)
     ways = [*([idle.next_actions] if idle else []), *([one] for one in (large.steps if large else ())), *ways]
     if (scene.too_large or too_small(scene)) and any(one.changes_cluster for way in ways for one in way):
         ways = [way for way in ways if any(one.changes_cluster for one in way)]  # who holds what is of no use then
