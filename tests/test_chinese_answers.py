@@ -13,8 +13,8 @@ import click
 import pytest
 
 import playbooks
-from bot.render.words import cells
-from bot.report import Report
+from bot.render.words import cells, for_people
+from bot.report import Report, Table
 from bot.report.tables import Sheet
 from bot.texts import Texts
 from handlers.parsing.click_words import help_of, sentences_in
@@ -85,6 +85,11 @@ def test_a_tables_columns_and_states_are_told_in_chinese() -> None:
 def sheets() -> list[Sheet[Any]]:
     modules = [importlib.import_module(found.name) for found in pkgutil.walk_packages(playbooks.__path__, "playbooks.")]
     return [held for module in modules for held in vars(module).values() if isinstance(held, Sheet)]
+
+
+def test_the_value_of_a_flag_is_as_the_program_got_it_in_any_language() -> None:
+    flags = Table("flags", ("of", "flag", "value"), (("device plugin", "--mig-strategy", "none"),))
+    assert for_people(flags, Texts("zh")).rows[0][2] == "none"
 
 
 def test_every_sentence_of_help_has_its_chinese() -> None:

@@ -79,6 +79,10 @@ def diagnose(snapshot: Snapshot[Request, DigestScene]) -> Report:
     """The digest: the figures from each question's report, and all findings, the worst first."""
     parts, unseen, usage = snapshot.scene
     reports = {verb: find(verb).diagnose(part) for verb, part in parts.items()}
+    if {"nodes", "status"} <= reports.keys():  # what is told of each node is not told again of HAMi as a whole
+        of_nodes = {finding.code for finding in reports["nodes"].findings}
+        kept = [finding for finding in reports["status"].findings if finding.code not in of_nodes]
+        reports["status"] = msgspec.structs.replace(reports["status"], findings=tuple(kept))
     ranked = _worst(reports)
     findings = [origin.finding for origin in ranked]
     figures = figures_of(reports, parts, unseen) | _idle(snapshot)
@@ -91,7 +95,7 @@ def diagnose(snapshot: Snapshot[Request, DigestScene]) -> Report:
     )
     tables = FIGURES.table(_rows(figures), brief=_told(figures)), OWNERS.table(owners)
     # What the questions answer where HAMi is not installed: then no node and no pod was judged.
-    first = (report.findings[0] for verb, report in reports.items() if verb != "pending")
+    first = (found for verb, report in reports.items() if verb != "pending" for found in report.findings[:1])
     absent = next((found.text for found in first if found.code == "hami-not-installed"), "")
     return snapshot.report(
         "digest",

@@ -23,7 +23,12 @@ from playbooks.rules.installation.install_settings import (
     scheduler_release,
     stuck,
 )
-from playbooks.rules.installation.plugin_coverage import plugins_fail, plugins_missing, plugins_unready
+from playbooks.rules.installation.plugin_coverage import (
+    nodes_unregistered,
+    plugins_fail,
+    plugins_missing,
+    plugins_unready,
+)
 from playbooks.rules.installation.schedulers import leadership, past_crashes, search_for_scheduler, unwell
 from playbooks.rules.installation.surroundings import SHOWS_HAMI, blind, too_old, wrong_clock
 from playbooks.rules.nodes.sweep import looked_at
@@ -97,6 +102,7 @@ STATUS: tuple[Stage[InstallScene], ...] = (
     Stage("versions do not go together", mismatched, too_old),
     Stage("nodes have no device plugin that works", plugins_fail, plugins_unready, plugins_missing),
     Stage("its settings", stuck, profiles, loud, opened),
+    Stage("it works, and does not know all nodes", nodes_unregistered, when=_works),
     Stage("the bot itself", blind, wrong_clock, beside=True, keeps=of_a_new_code),
     Stage("all is well", healthy, when=_works, leads=before),
 )

@@ -29,7 +29,20 @@ from tests.playbooks.status_support import (
     without,
 )
 from tests.playbooks.tables import only, table
-from tests.playbooks.world import COMPONENT, EXTENDER, HAMI, READY, Object, ago, cause, codes, commands, node, quotes
+from tests.playbooks.world import (
+    COMPONENT,
+    EXTENDER,
+    HAMI,
+    READY,
+    REGISTER,
+    Object,
+    ago,
+    cause,
+    codes,
+    commands,
+    node,
+    quotes,
+)
 
 # -------------------------------------------------------------------------------------------------- nothing
 
@@ -42,6 +55,16 @@ def test_a_healthy_installation_is_one_finding_without_gaps(tmp_path: Path) -> N
     assert report.verdict == (
         "HAMi 2.10.0 is healthy: 1 of 1 scheduler pods ready, hami-scheduler-0 leads, 2 of 2 device plugins ready."
     )
+
+
+def test_a_node_that_its_ready_plugin_did_not_register_is_a_warning_that_leads_to_the_node(tmp_path: Path) -> None:
+    def unregistered(one: Object) -> None:
+        del one["metadata"]["annotations"][REGISTER]
+
+    report = ask(tmp_path, changed(healthy(), "Node", unregistered, "gpu-2"))
+    assert codes(report) == ["node-unregistered"]
+    assert (report.severity, cause(report).scope.nodes) == ("warning", ("gpu-2",))
+    assert commands(report) == ["nodes gpu-2"]
 
 
 @pytest.mark.parametrize("version", ["2.4.1", "2.5.1", "2.10.1"])

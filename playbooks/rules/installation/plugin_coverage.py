@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from bot.hami.installation.install import is_ready
-from bot.hami.nodes.node_state import wants_own_plugin
+from bot.hami.nodes.node_state import Terms, registered, wants_own_plugin
+from bot.hami.nodes.registration import Unregistered
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod, Workload
 from bot.kube.selectors import TAINT_TEXT
@@ -13,6 +14,7 @@ from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Severity, step
 from bot.texts import Text
 from playbooks import quotes
+from playbooks.gather.scheduling import NODE_SELECTOR_FLAG
 from playbooks.quotes import kubectl, of_object
 from playbooks.rule import Stage, rule, run
 from playbooks.rules.common import prose
@@ -24,6 +26,7 @@ from playbooks.rules.nodes.node_causes import HANDS_OUT_NOTHING, NODE_CODES, sce
 from playbooks.rules.nodes.not_selected import KeptOff, keeps_off, none_selected, refused_pods
 from playbooks.rules.nodes.plugin_faults import monitor_down, panicked
 from playbooks.rules.nodes.sweep import set_otherwise
+from playbooks.rules.waiting.unregistered_nodes import registration_proof
 from playbooks.scenes.cluster import InstallScene
 from playbooks.scenes.nodes import NodesScene
 
@@ -78,6 +81,23 @@ def plugins_missing(scene: InstallScene) -> Iterator[Finding]:
     for names, severity in groups:
         if names:
             yield _missing(scene, {name: (without[name], reasons[name]) for name in sorted(names)}, severity)
+
+
+@rule("node-unregistered", reads=(*_READS, "nodes"))
+def nodes_unregistered(scene: InstallScene) -> Iterator[Finding]:
+    """The finding that HAMi works, and does not know nodes with GPUs, whose device plugin had time to register them."""
+    covered = {pod.spec.node_name for pod in scene.plugin_pods if not _passes(pod, scene.now)} - served(scene.slices)
+    meant = [node for node in scene.nodes if node.name in covered and wants_own_plugin(node, scene.config)]
+    if scene.version is None:
+        return
+    terms = Terms(scene.version, scene.config, scene.install.flags.get(NODE_SELECTOR_FLAG, "").strip("[]"))
+    states = ((node, registered(node, terms, scene.now)) for node in meant)
+    lost = [(node, state) for node, state in states if isinstance(state, Unregistered)]
+    if lost:
+        names, sure = [node.name for node, _ in lost], scene.seen.confidence
+        claim = Text("node-unregistered.status", count=len(lost), all=len(meant), nodes=prose.names(names))
+        proofs = [registration_proof(*lost[0], scene.config.devices[0])]
+        yield finding("node-unregistered", claim, sure, names, proofs, actions=prose.see_node(names[0]))
 
 
 def plugins_down(pods: Sequence[Pod], now: datetime) -> list[Pod]:
