@@ -258,7 +258,18 @@ def test_a_pod_that_wants_the_card_for_itself(tmp_path: Path) -> None:
 def test_an_unhealthy_card(tmp_path: Path) -> None:
     report = refusal(tmp_path, "1/1 CardNotHealth", pod(), gpu_node("gpu-1", card("GPU-gpu-1", health=False)))
     assert codes(report) == ["card-not-healthy"]
-    assert commands(report) == ["nodes gpu-1", "gpus --node gpu-1"]
+    assert commands(report) == ["nodes gpu-1"]
+
+
+def test_unhealthy_cards_are_looked_at_before_the_pod_goes_elsewhere(tmp_path: Path) -> None:
+    sick = gpu_node("gpu-1", card("GPU-gpu-1", health=False), labels={"pool": "sick"})
+    waiting = pod(nodeSelector={"pool": "sick"})
+    report = refusal(tmp_path, "1/1 CardNotHealth", waiting, sick, gpu_node("gpu-2"), plugin_pod("gpu-1"))
+    assert [(step.label.split(":")[0], step.changes_cluster) for step in cause(report).next_actions] == [
+        ("Check what is wrong with gpu-1 and its device plugin", False),
+        ("Either", True),
+        ("Or", True),
+    ]
 
 
 @pytest.mark.parametrize(

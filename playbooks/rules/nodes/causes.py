@@ -10,7 +10,7 @@ from bot.hami.installation.install import Install
 from bot.hami.nodes.node_state import CORDON_KEY
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
-from bot.kube.models import DaemonPod, Node
+from bot.kube.models import DaemonPod, Node, Pod
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, act, step
 from bot.texts import Prose, Text
 from playbooks.quotes import kubectl, kubectl_pod
@@ -125,6 +125,10 @@ def who_cordoned(node: str) -> NextAction:
 
 def repair(node: str, proof: Evidence, vendor: Vendor, plugin: DaemonPod | None = None) -> list[NextAction]:
     """The steps for GPUs that are registered as unhealthy, which `proof` quotes: what to look at, what to do then."""
-    again = [act(Text("card-not-healthy.restart", node=node), kubectl_pod(plugin, "delete"))] if plugin else []
     look = Text("card-not-healthy.look-xid" if vendor is FIRST else "card-not-healthy.look", node=node)
-    return [step(look, proof.command), *again]
+    return [step(look, proof.command), *([once_healthy(node, plugin)] if plugin else [])]
+
+
+def once_healthy(node: str, plugin: Pod | DaemonPod) -> NextAction:
+    """The step that has unhealthy GPUs of the node mended and registered anew."""
+    return act(Text("card-not-healthy.restart", node=node), kubectl_pod(plugin, "delete"))

@@ -20,7 +20,7 @@ from bot.hami.vendors import FIRST
 from bot.hami.vendors.ascend import MODE_KEY
 from bot.kube.models import Node, Pod, Toleration
 from bot.kube.selectors import OF_KUBERNETES, SELECTOR_TEXT, TAINT_TEXT, NodeFilter
-from bot.report import Confidence, Evidence, Finding, NextAction, Severity, act, one_line, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, act, one_line, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.attempt import Attempt
@@ -32,7 +32,7 @@ from playbooks.rules.capacity.request_amounts import is_soft, own_words, shortag
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.holders import annotate, edit_owner
-from playbooks.rules.nodes.causes import uncordon
+from playbooks.rules.nodes.causes import once_healthy, uncordon
 from playbooks.rules.quota.effects import quoted
 from playbooks.rules.waiting.cause_ranking import RankedCause, by_words, family, severity_of, unexplained
 from playbooks.rules.waiting.unregistered_nodes import set_as_asked, set_to
@@ -132,7 +132,11 @@ def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]
         return (edit_owner(scene.pod, Text("mode-not-fit.ask-soft", node=node), patch),)
     if cause.text == verdicts.TYPE_MISMATCH and scene.advises and (other := _other_type(scene, cause.nodes)):
         return (other,)
-    first = prose.see_node(node) if cause.text == verdicts.NOT_HEALTHY else ()
+    if cause.text == verdicts.NOT_HEALTHY:
+        plugin = scene.plugins.get(node)
+        pods = () if plugin is None or isinstance(plugin, Gap) else plugin[:1]
+        return *prose.see_node(node), *(once_healthy(node, pod) for pod in pods)
+    first: tuple[NextAction, ...] = ()
     if cause.text == verdicts.TIME_SLICING_EXHAUSTED and scene.device.vendor is FIRST:
         slots = max((card.card.slots for card in scene.view.cards(node)), default=0)
         if slots and scene.judge(node, frozenset({cause.text})).fits:
