@@ -7,7 +7,7 @@ is.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -27,8 +27,8 @@ from bot.texts import GPU, NOUN_VALUE, Prose, Texts, beginning, spaced, stored_t
 SCHEMA = "hami-bot.report/v1"
 NEWER_HAMI = "newer HAMi"
 """The source of the gap which says that HAMi is newer than any version whose rules are known."""
-NEVER = "obstacles.never"
-"""The text of a finding that the pod would not fit even on empty nodes."""
+NEVER = ("obstacles.never", "card-insufficient-memory.never")
+"""The texts of findings that the pod would not fit even on empty nodes."""
 VERDICT_LIMIT = 140
 _LONGEST_CLAIM = 400
 _READS = re.compile(
@@ -178,7 +178,9 @@ class Finding(_WithProse, frozen=True):
     @property
     def pending_class(self) -> PendingClass:
         """The class of pods that wait for it: its code's, or their owners' where waiting does not help."""
-        return "misconfigured" if self.key == NEVER else CODES[self.code].pending_class
+        first = (self.values.get("parts") or [{"key": self.key}])[0]
+        never = isinstance(first, dict) and cast("dict[str, Any]", first).get("key") in NEVER
+        return "misconfigured" if never else CODES[self.code].pending_class
 
     def about(self, noun: str) -> "Finding":
         """The finding and its next actions with `noun` as the word for devices."""

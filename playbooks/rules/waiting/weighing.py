@@ -116,10 +116,9 @@ def _led(
     large, pinned = why_large(scene, code), why_pinned(scene, first) if weighed else None
     said = by_autoscaler(scene) if severity != "info" else None
     parts = [part for part in (large, pinned, said) if part is not None]
-    for part in parts:
-        claim = sentences(claim, part.text) if part.text else claim
-    if any(cause.code == code and is_never(scene, ranked) for cause in ranked[:1]):
-        claim = Text(NEVER, claim=claim)
+    if first.key not in NEVER and any(cause.code == code and is_never(scene, ranked) for cause in ranked[:1]):
+        claim = Text(NEVER[0], claim=claim)
+    claim = sentences(claim, *(part.text for part in parts)) if any(part.text for part in parts) else claim
     ways = [*([idle.next_actions] if idle else []), *([one] for one in (large.steps if large else ())), *ways]
     if (scene.too_large or too_small(scene)) and any(one.changes_cluster for way in ways for one in way):
         ways = [way for way in ways if any(one.changes_cluster for one in way)]  # who holds what is of no use then
