@@ -146,11 +146,9 @@ def _tables(scene: GpusScene) -> tuple[Table, ...]:
     counted = differing(process, ledger)
     types = _types(scene.registered)
     rows = [_card_row(card, counted.get((card.node, card.card.uuid))) for card in scene.cards]
-    groups = [[row] for row in rows] if scene.node else _alike(filter(_is_notable, rows))
-    of = sum(map(len, groups[:_MOST_ROWS]))
-    cards = [(row, row.card) for some in groups[:_MOST_ROWS] for row in (_together(some),)]
-    brief = [row if isinstance(card, Text) else structs.replace(row, card=Uuid(card)) for row, card in cards]
-    tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=brief, of=of)
+    groups = ([[row] for row in rows] if scene.node else _alike(filter(_is_notable, rows)))[:_MOST_ROWS]
+    brief = map(_together, groups)
+    tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=brief, of=sum(map(len, groups)))
     return (*(tables[::-1] if scene.node else tables), *ledger_table(process, ledger, scene.names))
 
 
@@ -169,7 +167,7 @@ def _alike(rows: Iterable[GpuRow]) -> list[list[GpuRow]]:
 
 def _together(rows: Sequence[GpuRow]) -> GpuRow:
     if len(rows) == 1:
-        return rows[0]
+        return structs.replace(rows[0], card=Uuid(rows[0].card))
     return structs.replace(
         rows[0],
         card=Text("gpus.count", count=len(rows)).about(rows[0].noun),

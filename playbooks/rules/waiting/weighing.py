@@ -117,7 +117,7 @@ def _led(
     said = by_autoscaler(scene) if severity != "info" else None
     parts = [part for part in (large, pinned, said) if part is not None]
     if first.key not in NEVER and any(cause.code == code and is_never(scene, ranked) for cause in ranked[:1]):
-        claim = Text(NEVER[0], claim=claim)
+        claim = Text("obstacles.never", claim=claim)
     claim = sentences(claim, *(part.text for part in parts)) if any(part.text for part in parts) else claim
     ways = [*([idle.next_actions] if idle else []), *([one] for one in (large.steps if large else ())), *ways]
     if (scene.too_large or too_small(scene)) and any(one.changes_cluster for way in ways for one in way):
