@@ -25,6 +25,7 @@ _VERB_OF = {"using": "gpus", "free": "gpus", "idle": "gpus"}  # of sections of `
 _WEAK = {"used": "using", "cluster": "digest"}  # sections of bare words, and those that they stand for
 _SHOWN = ("revert", "oncall", "verbosity")
 _CARDS = "idle", "using", "free", "gpus"
+_OF_POD = "pending", "logs", "watch", "unwatch", "quota"
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@:=%-]*")
 _CLOSE = 0.84
 _NEAR, _LONGEST = 24, 400  # characters before a name, and of a sentence's other words, that are looked at
@@ -85,8 +86,8 @@ def as_verb(text: str) -> str:
 # ------------------------------------------------------------------------------------------------------ sentences
 
 
-def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()) -> Meant:
-    """What a message that is no command asks; `about` are the words that its thread is about."""
+def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = (), pod: str = "") -> Meant:
+    """What a message that is no command asks; `about` are the words that its thread is about, `pod` is its last pod."""
     plain = " ".join(text.split())
     bare = plain.lower().strip(" `*_~.!?。！？🙏👍🎉❤️😀🙂:+")[:_LONGEST]
     if not bare or _whole("hello").fullmatch(bare) or _whole("thanks").fullmatch(f"{bare} "):
@@ -108,6 +109,9 @@ def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()
         found, intents = found._replace(rest=spelt), mended
     if "changing" in intents:
         return _unsure(found, intents)
+    first = next((one for one in intents if one not in ("meaning", "fit", "wish")), "")
+    of_pod = first in _OF_POD or (not first and (_WHY.search(found.rest) or _whole("soon").search(found.rest)))
+    about = ["why", pod] if pod and of_pod and not subject_in(about).pods else about
     return _word_meant(plain, found, intents) or _command(found, intents, about) or _unsure(found, intents)
 
 
@@ -149,7 +153,7 @@ def _command(found: Named, intents: Sequence[str], about: Sequence[str]) -> Mean
     if before.pods and not found.namespace and first in asked_of_it:
         if (first == "pending" and _MORE.search(found.rest)) or (not first and others):
             return Meant(["pending", before.of("namespace")])
-        if first or _whole("and").search(found.rest) or _POINTS.search(found.rest):
+        if first or any(_whole(one).search(found.rest) for one in ("and", "soon")) or _POINTS.search(found.rest):
             return Meant(["why", before.pods[0]])
     if (pod := _left_over(found)) and first in ("", "pending") and not about:
         return Meant(["why", f"{found.namespace}/{pod}" if found.namespace else pod])
