@@ -166,9 +166,7 @@ def _command(text: str) -> list[str] | None:
 
 
 async def remember(deps: Deps, key: str, question: Question, words: str, report: Report) -> None:
-    """Stores what the thread is about: its last question about a pod, node or namespace, or else its last one; below
-    it the thread's last pod, where that question is not about it.
-    """
+    """Stores what the thread is about: its last question that names somebody, or else its last, and its last pod."""
     store, thread = deps.store, question.thread_ts or key
     try:
         if report.subject.name and lacks_pod([report.playbook]):  # a verb about one pod

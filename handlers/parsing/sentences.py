@@ -45,6 +45,7 @@ _PASTED = re.compile(
 )
 """The text of an event, a condition or a log line that was pasted."""
 _WHY = re.compile(r"\bwhy\b|[为為](?:什[么麼]|啥|何)|什[么麼]原因|咋|怎[么麼]")
+_HEALTH = re.compile(r"\b(?:ok(?:ay)?|fine|well|(?:un)?healthy|alive|dead|down|broken|wrong)\b|正常|健康|坏|故障")
 _HOW_MUCH = re.compile(r"how (?:much|many) .*\bus(?:es?|ed|ing)\b|[用占]了?多少")
 _OTHERS = r"\b(?:else|others?|elsewhere)\b|其他|其它|别的"
 _MORE = re.compile(rf"{_OTHERS}|\b(?:there|namespace)\b|还有")
@@ -141,7 +142,8 @@ def _command(found: Named, intents: Sequence[str], about: Sequence[str]) -> Mean
     if cards := _cards(found, needs_fit=bool(of_it and (why or not _MANY.search(found.rest))) or not asks):
         return Meant(["fit", *cards, *(["-n", found.namespace] if found.namespace else [])])
     if found.nodes:
-        return _about_nodes(found.nodes, "nodes" if first == "gpus" and why else first, about)
+        is_health = first in ("", "gpus") and (_HEALTH.search(found.rest) or (first and why))
+        return _about_nodes(found.nodes, "nodes" if is_health else first, about)
     if mine and first in ("", "pending", "logs", "using", "nodes", "digest", "gpus", "latency"):
         return Meant([], says="mine")
     if first == "logs":
@@ -329,7 +331,8 @@ def _word_meant(text: str, found: Named, intents: Sequence[str]) -> Meant | None
         return Meant(["help", special[0]])
     if "meaning" in intents and not (found.pods or found.nodes):
         no_names = {"what", "s", "meaning", "about", "is", "are", "a", "an", "the"}
-        for words in ([one for one in some if one.lower() not in no_names] for some in (rest, said)):
+        chinese = re.findall(r"[\u4e00-\u9fff]+", _phrases()["meaning"].sub(" ", found.rest))
+        for words in ([one for one in some if one.lower() not in no_names] for some in (rest, said, chinese)):
             if words and (known := known_word(" ".join(words))):
                 return Meant(["help", known])
     return None
@@ -358,8 +361,7 @@ def _cards(found: Named, *, needs_fit: bool) -> list[str]:
 
 
 def _size(number: str, unit: str) -> str:
-    unit = unit.lower()
-    return f"{number}%" if unit == "%" else f"{number}{'Gi' if unit.startswith('g') else 'Mi'}"
+    return f"{number}%" if unit == "%" else f"{number}{unit[0].upper()}i"
 
 
 @cache
