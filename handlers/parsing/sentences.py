@@ -110,19 +110,18 @@ def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()
         found, intents = found._replace(rest=spelt), mended
     if "changing" in intents:
         return _unsure(found, intents)
-    first = next((one for one in intents if one not in ("meaning", "fit", "wish")), "")
-    of_pod = first in _OF_POD or (not first and (_WHY.search(found.rest) or _whole("soon").search(found.rest)))
-    about = ["why", pod] if pod and of_pod and not subject_in(about).pods else about
-    return _word_meant(plain, found, intents) or _command(found, intents, about) or _unsure(found, intents)
+    return _word_meant(plain, found, intents) or _command(found, intents, about, pod) or _unsure(found, intents)
 
 
 def _intents(rest: str) -> list[str]:
     return [_WEAK.get(section, section) for section, pattern in _phrases().items() if pattern.search(rest)]
 
 
-def _command(found: Named, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
+def _command(found: Named, intents: Sequence[str], about: Sequence[str], pod: str) -> Meant | None:
     """The command of the first intent that there is one for, about what was named, or else about what is pointed at."""
     first = next((one for one in intents if one not in ("meaning", "fit", "wish")), "")
+    of_pod = first in _OF_POD or (not first and (_WHY.search(found.rest) or _whole("soon").search(found.rest)))
+    about = ["why", pod] if pod and of_pod and not subject_in(about).pods else about
     own = (part for part in found.rest.split(",") if _whole("own").search(part))
     is_own = first != "logs" and any(not (re.search(_IT, part) or _whole("kept").search(part)) for part in own)
     before = Named() if is_own else subject_in(about)

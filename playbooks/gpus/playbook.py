@@ -141,9 +141,7 @@ def _gaps(scene: GpusScene) -> list[Gap]:
 
 
 def _tables(scene: GpusScene) -> tuple[Table, ...]:
-    """The first is what is shown where there is little room: the GPUs of a node, held ones first, or of a type, free
-    ones first; else the totals.
-    """
+    """The first is what is shown where there is little room: the cards of a node or a type, else the totals."""
     process, ledger = scene.cluster.process, scene.cluster.views[-1].ledger
     counted = differing(process, ledger)
     types = _types(scene.registered)
