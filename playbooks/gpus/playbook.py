@@ -141,15 +141,17 @@ def _gaps(scene: GpusScene) -> list[Gap]:
 
 
 def _tables(scene: GpusScene) -> tuple[Table, ...]:
-    """The first is what is shown where there is little room: of one node its cards, else the totals."""
+    """The first is what is shown where there is little room: the cards of a node or a type, else the totals."""
     process, ledger = scene.cluster.process, scene.cluster.views[-1].ledger
     counted = differing(process, ledger)
     types = _types(scene.registered)
     rows = [_card_row(card, counted.get((card.node, card.card.uuid))) for card in scene.cards]
-    groups = ([[row] for row in rows] if scene.node else _alike(filter(_is_notable, rows)))[:_MOST_ROWS]
+    shown = sorted(rows, key=lambda row: row.state != FREE) if scene.type else filter(_is_notable, rows)
+    of_node = ([row] for row in sorted(rows, key=lambda row: not row.holders))
+    groups = list(of_node if scene.node else _alike(shown))[:_MOST_ROWS]
     brief = map(_together, groups)
     tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=brief, of=sum(map(len, groups)))
-    return (*(tables[::-1] if scene.node else tables), *ledger_table(process, ledger, scene.names))
+    return (*(tables[::-1] if scene.node or scene.type else tables), *ledger_table(process, ledger, scene.names))
 
 
 def _is_notable(row: GpuRow) -> bool:
