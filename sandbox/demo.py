@@ -179,7 +179,7 @@ def _settings(folder: Path, cluster: ApiServer, slack: SlackServer, bind: str, l
     kubeconfig.write_text(cluster.kubeconfig())
     settings = {
         "slack": {"bot_token": slack.bot_token, "app_token": slack.app_token, "api_url": slack.api_url},
-        "clusters": {"lab": {"kubeconfig": str(kubeconfig)}},
+        "clusters": {"sandbox": {"kubeconfig": str(kubeconfig)}},
         "store": {"url": f"sqlite+aiosqlite:///{folder / 'bot.db'}"},
         "http": {"bind": bind},
         "access": {"operators": list(OPERATORS)},
