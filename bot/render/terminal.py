@@ -276,10 +276,8 @@ class _TerminalPage(NamedTuple):
         lines = self._prose(unread, "  ", style=_LABEL) if sources else []
         if len(lines) < 2:
             return lines
-        kinds = Counter(
-            self.say.name(source.partition(" of ")[0], "sources") for source in {gap.source for gap in gaps}
-        )
-        counted = [kind if count == 1 else f"{count} x {kind}" for kind, count in kinds.items()]
+        kinds = Counter(source.partition(" of ")[0] for source in {gap.source for gap in gaps})
+        counted = [f"{count} x {self.say.name(kind, 'sources')}" for kind, count in kinds.items()]
         unread = Text("render.not-read", names=some_names(counted if len(sources) > 1 else sources, _PROBLEMS_SHOWN))
         return self._cut([_Line("  ", self.say.words(unread), style=_LABEL), *lines], 1)
 

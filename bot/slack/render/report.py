@@ -167,10 +167,8 @@ def _head(report: Report, cause: Finding | None, room: Room, pieces_of: Callable
     facts = [(Text("render.about"), room.text(together(about(report), doubt, by=", "), _NAME))]
     if detail := cause.claim if cause is not None and cause is not report.told_by else rest:
         facts.append((Text("render.detail"), room.text(detail, _CLAIM)))
-    if cause is not None:
-        if not names_told(cause.text).issuperset(cause.scope.nodes):
-            nodes = some_names(cause.scope.nodes, _NAMES_SHOWN)
-            facts.append((Text("render.nodes"), room.text(nodes, _NAME)))
+    if cause is not None and not names_told(cause.text).issuperset(cause.scope.nodes):
+        facts.append((Text("render.nodes"), room.text(some_names(cause.scope.nodes, _NAMES_SHOWN), _NAME)))
     pieces: list[Part] = []
     for number, (name, text) in enumerate(facts):
         label = Text("slack.fact", name=made(heading, name))
