@@ -194,9 +194,7 @@ async def metrics(place: Installed) -> list[Link]:
     if counted is not None and not isinstance(counted, Gap):
         return [Link("scheduler-metrics", "ok", Text("doctor.metrics", port=process.port), about=about)]
     seen, fix = (counted.text, counted.advice) if counted else (Text("doctor.no-metrics"), "")
-    gone = isinstance(seen, Text) and seen.values.get("why") == "HTTP 404"
-    otherwise = Text("doctor.metrics-gone" if gone else "doctor.metrics-fix")
-    return [Link("scheduler-metrics", "degraded", seen, fix or otherwise, about)]
+    return [Link("scheduler-metrics", "degraded", seen, fix or Text("doctor.metrics-fix"), about)]
 
 
 async def profiles(place: Installed) -> list[Link]:
