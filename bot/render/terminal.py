@@ -276,7 +276,7 @@ class _TerminalPage(NamedTuple):
         lines = self._prose(unread, "  ", style=_LABEL) if sources else []
         if len(lines) < 2:
             return lines
-        kinds = Counter(source.partition(" of ")[0] for source in {gap.source for gap in gaps})
+        kinds = Counter(source.partition(" of ")[0] for source in dict.fromkeys(gap.source for gap in gaps))
         counted = [f"{count} x {self.say.name(kind, 'sources')}" for kind, count in kinds.items()]
         unread = Text("render.not-read", names=some_names(counted if len(sources) > 1 else sources, _PROBLEMS_SHOWN))
         return self._cut([_Line("  ", self.say.words(unread), style=_LABEL), *lines], 1)
