@@ -29,6 +29,7 @@ from handlers.parsing.slack_grammar import (
     lacks_pod,
     language_of,
     names_somebody,
+    subject_in,
     with_program,
 )
 from playbooks.gather.pods import gather_waiting, is_of
@@ -79,16 +80,17 @@ class Meanings:
         Raises UsageError for a command whose quotes do not match.
         """
         known = await _thread(self._deps, question)
-        about = split_words(known[0]) if known else []
+        last, _, pod = known[0].partition("\n") if known else ("", "", "")
+        about = split_words(last)
         command = _command(question.words)
         if command is not None and (not lacks_pod(command) or about or not question.in_thread):
-            return Meant(in_thread(command, about))
+            return Meant(in_thread(command, about, pod))
         pods = await self._pods_above(question) if question.in_thread and not about else []
         about = about or [*(["why", pods[0]] if pods else [])]
         if command is not None:
             meaning = Meant(in_thread(command, about))
         else:
-            meaning = meant(plain_text(question.words), await self._names(question), about)
+            meaning = meant(plain_text(question.words), await self._names(question), about, pod)
         if len(pods) > 1 and pods[0] in meaning.words:
             return Meant([], tuple(f"{meaning.words[0]} {pod}" for pod in pods), "several")
         return meaning
@@ -164,16 +166,20 @@ def _command(text: str) -> list[str] | None:
 
 
 async def remember(deps: Deps, key: str, question: Question, words: str, report: Report) -> None:
-    """Stores what the thread is about: its last question about a pod, node or namespace, or else its last one."""
+    """Stores what the thread is about: its last question that names somebody, or else its last, and its last pod."""
     store, thread = deps.store, question.thread_ts or key
     try:
         if report.subject.name and lacks_pod([report.playbook]):  # a verb about one pod
             about = report.subject
             kind = "" if about.kind == "Pod" else about.kind.lower()
             words = f"{report.playbook} {'/'.join(filter(None, (about.namespace, kind, about.name)))}"
-        elif not names_somebody(_command(question.words) or split_words(words)):
-            known = await store.thread(question.channel, thread)
-            words = known[0] if known and names_somebody(split_words(known[0])) else words
+        elif known := await store.thread(question.channel, thread):
+            last, _, pod = known[0].partition("\n")
+            before = subject_in(split_words(last))
+            if names_somebody(_command(question.words) or split_words(words)):
+                words = "\n".join(filter(None, (words, before.of("pod") or pod)))
+            elif names_somebody(split_words(last)):
+                words = known[0]
         await store.remember_thread(question.channel, thread, words, report.cluster)
     except StoreError as error:
         log.warning("a thread could not be stored: %s", error)

@@ -78,8 +78,8 @@ def test_what_somebody_else_has_to_approve_is_not_asked_for_where_nobody_else_is
 
 def test_a_refusal_says_why_and_who_may() -> None:
     everybody = tuple(sorted({*SET.operators, *SET.approvers}))
-    assert refused(SET, VIEWER, ROOM, "raise") == ("you may not change the scheduler", everybody, ())
-    assert refused(SET, VIEWER, ROOM, "approve") == ("you may not approve a change", (*sorted(SET.approvers),), ())
+    assert refused(SET, VIEWER, ROOM, "raise") == ("You may not change the scheduler", everybody, ())
+    assert refused(SET, VIEWER, ROOM, "approve") == ("You may not approve a change", (*sorted(SET.approvers),), ())
     assert refused(SET, OPERATOR, ELSEWHERE, "raise") == ("changes are not asked for here", (), (ROOM,))
     assert "access.operators" in refused(AccessSettings(), VIEWER, ROOM, "raise")[0]
 

@@ -89,6 +89,11 @@ def test_kubectl_about_one_pod_asks_why(typed: str) -> None:
         assert (asked.request.namespace, asked.request.name) == ("ml", "trainer-0")
 
 
+@pytest.mark.parametrize("typed", ["which T4s are free?", "is hami ok?", "what is pending", "谁在用 gpu-1？"])
+def test_a_sentence_is_told_that_sentences_are_for_slack(typed: str) -> None:
+    assert hint_for(*typed.split()).startswith("Whole sentences are for Slack; here a verb comes first.")
+
+
 @pytest.mark.parametrize("typed", ["get nodes", "describe", "delete pod trainer-0", "get pods", ""])
 def test_of_other_words_for_kubectl_why_is_the_usual_question(typed: str) -> None:
     assert hint_for("kubectl", *typed.split()).startswith("Did you mean why? For example: hami-bot why ")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import click
@@ -123,11 +124,12 @@ class Grammar(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and self.get_command(ctx, args[0]) is None:
             if self.get_command(ctx, args[0].lower()) is None:
-                raise self._unknown(args[0], ctx)
+                said = [word for flag, word in pairwise(["", *args]) if not (flag[:1] == "-" or word[:1] == "-")]
+                raise self._unknown(args[0], ctx, is_sentence=len(said) > 2 or args[-1].endswith(("?", "？")))
             args = [args[0].lower(), *args[1:]]
         return super().resolve_command(ctx, args)
 
-    def _unknown(self, word: str, ctx: click.Context) -> UsageError:
+    def _unknown(self, word: str, ctx: click.Context, *, is_sentence: bool) -> UsageError:
         """The error for a verb that this surface has not: where it is one, which code it is, or what is near."""
         known, program = self.list_commands(ctx), ctx.command_path
         if (verb := word.lower()) in _OF_SLACK:
@@ -141,7 +143,7 @@ class Grammar(click.Group):
             return UsageError(Text("error-command.no-verb-here", word=repr(word)), hint=hint, example=example)
         if meant := _word_meant(word, known):
             return _no_such(Text("error-command.no-verb", word=repr(word)), meant, program)
-        return unknown_verb(word, known, program)
+        return unknown_verb(word, known, program, is_sentence=is_sentence)
 
     def playbook(self, verb: str) -> click.Command:
         """The command of a playbook's verb, with the surface's options. A broken playbook raises when it is asked."""
@@ -268,7 +270,7 @@ def _glossary() -> Mapping[str, _GlossaryWord]:
     words = [_GlossaryWord(code, None, code) for code in CODES]
     words += [_GlossaryWord(reason.text, None, reason.finding) for reason in REASONS]
     words += [
-        _GlossaryWord(name, literal(word["en"], word["zh"]), word.get("code", ""))
+        _GlossaryWord(name, literal(word["en"], word["zh"]) if "en" in word else None, word.get("code", ""))
         for word in table
         for name in reversed(word["names"])
     ]
@@ -287,6 +289,8 @@ def explain(ctx: click.Context, verb: str | None, say: Texts) -> str:
         known = grammar.list_commands(parent)
         if meant := _near_word(verb, known):
             raise _no_such(Text("error-command.no-word", word=repr(verb)), meant, parent.command_path)
+        if not nearest(verb, known):
+            raise UsageError(Text("error-command.no-word", word=repr(verb)), hint=Text("error-command.help-codes"))
     name, command, _ = grammar.resolve_command(parent, [verb])
     return help_of(click.Context(command, info_name=name, parent=parent), say) if command else ""
 
@@ -311,10 +315,13 @@ def help_command(callback: Callable[..., Any]) -> click.Command:
     )
 
 
-def unknown_verb(word: str, known: Sequence[str], program: str) -> UsageError:
-    """The error for a verb that is not among the known ones: the nearest of them with an example, or all."""
+def unknown_verb(word: str, known: Sequence[str], program: str, *, is_sentence: bool = False) -> UsageError:
+    """The error for an unknown verb: the nearest with an example, or all; in a sentence only one that is very near."""
     hint, example = Text("error-command.verbs-are", known=", ".join(known)), ""
-    if near := nearest(word, known):
+    near = nearest(word, known)
+    if is_sentence and word not in _MEANT and not difflib.get_close_matches(word, near, cutoff=_CLOSE_WORD):
+        hint = Text("error-command.sentences-in-slack", known=", ".join(known))
+    elif near:
         hint = Text("error-command.did-you-mean", meant=near[0])
         example = f"{program} {example_of(near[0])}" if is_verb(near[0]) else ""
     return UsageError(Text("error-command.no-verb", word=repr(word)), hint=hint, example=example)

@@ -25,6 +25,7 @@ _VERB_OF = {"using": "gpus", "free": "gpus", "idle": "gpus"}  # of sections of `
 _WEAK = {"used": "using", "cluster": "digest"}  # sections of bare words, and those that they stand for
 _SHOWN = ("revert", "oncall", "verbosity")
 _CARDS = "idle", "using", "free", "gpus"
+_OF_POD = "pending", "logs", "watch", "unwatch", "quota"
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@:=%-]*")
 _CLOSE = 0.84
 _NEAR, _LONGEST = 24, 400  # characters before a name, and of a sentence's other words, that are looked at
@@ -44,6 +45,7 @@ _PASTED = re.compile(
 )
 """The text of an event, a condition or a log line that was pasted."""
 _WHY = re.compile(r"\bwhy\b|[为為](?:什[么麼]|啥|何)|什[么麼]原因|咋|怎[么麼]")
+_HEALTH = re.compile(r"\b(?:ok(?:ay)?|fine|well|(?:un)?healthy|alive|dead|down|broken|wrong)\b|正常|健康|坏|故障")
 _HOW_MUCH = re.compile(r"how (?:much|many) .*\bus(?:es?|ed|ing)\b|[用占]了?多少")
 _OTHERS = r"\b(?:else|others?|elsewhere)\b|其他|其它|别的"
 _MORE = re.compile(rf"{_OTHERS}|\b(?:there|namespace)\b|还有")
@@ -85,8 +87,8 @@ def as_verb(text: str) -> str:
 # ------------------------------------------------------------------------------------------------------ sentences
 
 
-def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()) -> Meant:
-    """What a message that is no command asks; `about` are the words that its thread is about."""
+def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = (), pod: str = "") -> Meant:
+    """What a message that is no command asks; `about` are the words that its thread is about, `pod` is its last pod."""
     plain = " ".join(text.split())
     bare = plain.lower().strip(" `*_~.!?。！？🙏👍🎉❤️😀🙂:+")[:_LONGEST]
     if not bare or _whole("hello").fullmatch(bare) or _whole("thanks").fullmatch(f"{bare} "):
@@ -108,16 +110,18 @@ def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()
         found, intents = found._replace(rest=spelt), mended
     if "changing" in intents:
         return _unsure(found, intents)
-    return _word_meant(plain, found, intents) or _command(found, intents, about) or _unsure(found, intents)
+    return _word_meant(plain, found, intents) or _command(found, intents, about, pod) or _unsure(found, intents)
 
 
 def _intents(rest: str) -> list[str]:
     return [_WEAK.get(section, section) for section, pattern in _phrases().items() if pattern.search(rest)]
 
 
-def _command(found: Named, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
+def _command(found: Named, intents: Sequence[str], about: Sequence[str], pod: str) -> Meant | None:
     """The command of the first intent that there is one for, about what was named, or else about what is pointed at."""
     first = next((one for one in intents if one not in ("meaning", "fit", "wish")), "")
+    of_pod = first in _OF_POD or (not first and (_WHY.search(found.rest) or _whole("soon").search(found.rest)))
+    about = ["why", pod] if pod and of_pod and not subject_in(about).pods else about
     own = (part for part in found.rest.split(",") if _whole("own").search(part))
     is_own = first != "logs" and any(not (re.search(_IT, part) or _whole("kept").search(part)) for part in own)
     before = Named() if is_own else subject_in(about)
@@ -137,7 +141,8 @@ def _command(found: Named, intents: Sequence[str], about: Sequence[str]) -> Mean
     if cards := _cards(found, needs_fit=bool(of_it and (why or not _MANY.search(found.rest))) or not asks):
         return Meant(["fit", *cards, *(["-n", found.namespace] if found.namespace else [])])
     if found.nodes:
-        return _about_nodes(found.nodes, "nodes" if first == "gpus" and why else first, about)
+        is_health = first in ("", "gpus") and (_HEALTH.search(found.rest) or (first and why))
+        return _about_nodes(found.nodes, "nodes" if is_health else first, about)
     if mine and first in ("", "pending", "logs", "using", "nodes", "digest", "gpus", "latency"):
         return Meant([], says="mine")
     if first == "logs":
@@ -149,7 +154,7 @@ def _command(found: Named, intents: Sequence[str], about: Sequence[str]) -> Mean
     if before.pods and not found.namespace and first in asked_of_it:
         if (first == "pending" and _MORE.search(found.rest)) or (not first and others):
             return Meant(["pending", before.of("namespace")])
-        if first or _whole("and").search(found.rest) or _POINTS.search(found.rest):
+        if first or any(_whole(one).search(found.rest) for one in ("and", "soon")) or _POINTS.search(found.rest):
             return Meant(["why", before.pods[0]])
     if (pod := _left_over(found)) and first in ("", "pending") and not about:
         return Meant(["why", f"{found.namespace}/{pod}" if found.namespace else pod])
@@ -325,7 +330,8 @@ def _word_meant(text: str, found: Named, intents: Sequence[str]) -> Meant | None
         return Meant(["help", special[0]])
     if "meaning" in intents and not (found.pods or found.nodes):
         no_names = {"what", "s", "meaning", "about", "is", "are", "a", "an", "the"}
-        for words in ([one for one in some if one.lower() not in no_names] for some in (rest, said)):
+        chinese = re.findall(r"[\u4e00-\u9fff]+", _phrases()["meaning"].sub(" ", found.rest))
+        for words in ([one for one in some if one.lower() not in no_names] for some in (rest, said, chinese)):
             if words and (known := known_word(" ".join(words))):
                 return Meant(["help", known])
     return None
@@ -354,8 +360,7 @@ def _cards(found: Named, *, needs_fit: bool) -> list[str]:
 
 
 def _size(number: str, unit: str) -> str:
-    unit = unit.lower()
-    return f"{number}%" if unit == "%" else f"{number}{'Gi' if unit.startswith('g') else 'Mi'}"
+    return f"{number}%" if unit == "%" else f"{number}{unit[0].upper()}i"
 
 
 @cache

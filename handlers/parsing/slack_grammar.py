@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib.resources import files
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any, Literal, NamedTuple
 
 import click
@@ -311,10 +311,11 @@ def language_of(text: str) -> Language | None:
     return named[0] if named else ("zh" if _CHINESE.search(text) else None)
 
 
-def in_thread(words: Sequence[str], about: Sequence[str]) -> list[str]:
-    """A command without a subject, completed with that of its thread; any other command unchanged."""
+def in_thread(words: Sequence[str], about: Sequence[str], pod: str = "") -> list[str]:
+    """A command without a subject, completed with its thread's or its thread's `pod`; any other command unchanged."""
     kind = SUBJECT_OF.get(words[0]) if words else None
-    if kind and (len(words) == 1 or words[1].startswith("--since")) and (known := subject_in(about).of(kind)):
+    known = (subject_in(about).of(kind) or subject_in(["why", pod]).of(kind)) if kind else ""
+    if known and (len(words) == 1 or words[1].startswith("--since")):
         return [words[0], known, *words[1:]]
     return [*words] or [*about] or ["help"]
 
@@ -327,7 +328,7 @@ def names_somebody(words: Sequence[str]) -> bool:
 
 def subject_in(words: Sequence[str]) -> Named:
     kind = SUBJECT_OF.get(words[0]) if words else None
-    named = [word for word in words[1:] if not word.startswith("-")] if kind else []
+    named = [word for flag, word in pairwise(words) if flag != "--type" and not word.startswith("-")] if kind else []
     for flag in ("-n", "--namespace", "--node"):
         if flag in words[:-1]:
             value = words[words.index(flag) + 1]

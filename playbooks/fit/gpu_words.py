@@ -33,6 +33,7 @@ _MODEL = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 """A model as vendors name GPUs: letters and a number of their series, `H100`, `T4`, `RTX 4090`, `L40S`, `MI300X`."""
+_DECIMAL = re.compile(r"((?:^|[x×*:])\s*[0-9.]+\s*)([gm])b?$", re.IGNORECASE)
 _TWO_NUMBERS = re.compile(r"(?<=[0-9])\s+(?=[0-9])")
 _NO_AMOUNT = re.compile(r"[0-9]{1,9}[x×*]", re.IGNORECASE)
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -57,7 +58,7 @@ class CardWords(msgspec.Struct, frozen=True):
 
 def read_card_words(words: Sequence[str], cores: int | None, kind: str) -> CardWords:
     """Reads from typed words which GPUs are asked for. Raises UsageError with an example for what is unclear."""
-    typed = " ".join(words)
+    typed = _DECIMAL.sub(lambda unit: f"{unit[1]}{unit[2].upper()}i", " ".join(words))  # people who say G mean Gi
     if _TWO_NUMBERS.search(typed):
         # To join the numbers of `2 8Gi` would ask for 28Gi: what it was meant to say, where that can be read.
         meant = _TWO_NUMBERS.sub("x", typed, count=1)
@@ -69,7 +70,7 @@ def read_card_words(words: Sequence[str], cores: int | None, kind: str) -> CardW
             raise UsageError(_unread(typed), example=EXAMPLE)
         meant = shlex.join(["".join(meant.split()), *_options(cores, kind)])
         raise UsageError(_unread(typed), hint=Text("error-command.did-you-mean", meant=meant))
-    return _read("".join(words), typed, cores, kind)
+    return _read("".join(typed.split()), typed, cores, kind)
 
 
 def model_in(word: str) -> str:

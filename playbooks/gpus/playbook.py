@@ -141,16 +141,17 @@ def _gaps(scene: GpusScene) -> list[Gap]:
 
 
 def _tables(scene: GpusScene) -> tuple[Table, ...]:
-    """The first is what is shown where there is little room: of one node its cards, else the totals."""
+    """The first is what is shown where there is little room: the cards of a node or a type, else the totals."""
     process, ledger = scene.cluster.process, scene.cluster.views[-1].ledger
     counted = differing(process, ledger)
     types = _types(scene.registered)
     rows = [_card_row(card, counted.get((card.node, card.card.uuid))) for card in scene.cards]
-    notable = rows if scene.node else _alike(filter(_is_notable, rows))
+    shown = sorted(rows, key=lambda row: row.state != FREE) if scene.type else filter(_is_notable, rows)
+    notable = sorted(rows, key=lambda row: not row.holders) if scene.node else _alike(shown)
     cards = [(row, row.card) for row in notable[:_MOST_ROWS]]
     brief = [row if isinstance(card, Text) else structs.replace(row, card=Uuid(card)) for row, card in cards]
     tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=brief)
-    return (*(tables[::-1] if scene.node else tables), *ledger_table(process, ledger, scene.names))
+    return (*(tables[::-1] if scene.node or scene.type else tables), *ledger_table(process, ledger, scene.names))
 
 
 def _is_notable(row: GpuRow) -> bool:

@@ -26,7 +26,7 @@ from playbooks.judgement.placed import ABSENT, PLACED
 from playbooks.judgement.waiting import Judgement, judge
 from playbooks.playbook import Playbook, Sources
 from playbooks.rule import run
-from playbooks.rules.common.findings import fit_gaps, other_vendors, scene_gaps
+from playbooks.rules.common.findings import finding, fit_gaps, other_vendors, scene_gaps
 from playbooks.rules.common.holders import in_question
 from playbooks.rules.installation.surroundings import background
 from playbooks.rules.placed.container_faults import unread_log
@@ -126,8 +126,8 @@ def diagnose(snapshot: Snapshot) -> Report:
     full, tables, gaps = f"{subject.namespace}/{subject.name}", list[Table](), list[Gap]()
     if found := snapshot.found:
         gaps += found.gaps
-    if found and found.by_prefix:
-        gaps.append(gap(f"pod called {name}", Text("not-found.by-prefix", name=name, pod=full)))
+    told = Text("not-found.by-prefix", name=name, pod=full)
+    taken = [finding("not-found", told, severity="info")] if found and found.by_prefix else []
     match scene:
         case PodScene():
             judged = judge(scene)
@@ -150,7 +150,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=subject,
-        findings=[*findings, *background(list(scene.nodes.values()))],
+        findings=[*findings, *background(list(scene.nodes.values())), *taken],
         tables=tables,
         gaps=gaps,
     )

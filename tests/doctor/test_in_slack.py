@@ -76,7 +76,7 @@ async def test_somebody_else_is_told_who_may(tmp_path: Path) -> None:
     async with a_world_with_bot(tmp_path) as world:
         before = len(world.server.requests)
         await world.slack.command("grace", ROOM, "doctor")
-        assert ADA in await told(world, "grace", "you may not ask for a check of the bot")
+        assert ADA in await told(world, "grace", "You may not ask for a check of the bot")
         assert not [request for request in world.server.requests[before:] if request.method == "POST"]
 
 

@@ -26,7 +26,10 @@ def recorded() -> KnownNames:
 def asked(text: str, about: str = "", names: KnownNames = NOBODY_KNOWN) -> Meant:
     typed = normalise(text)
     command = as_command(split_words(typed)) if typed.count("'") % 2 == 0 else None
-    return meant(typed, names, about.split()) if command is None else Meant(in_thread(command, about.split()))
+    last, _, pod = about.partition("\n")
+    if command is None:
+        return meant(typed, names, last.split(), pod)
+    return Meant(in_thread(command, last.split(), pod))
 
 
 def same(words: list[str], right: str) -> bool:

@@ -193,7 +193,7 @@ async def test_what_is_closed_is_listed_nowhere_and_a_mute_is_lifted(world: Worl
 async def test_only_responders_act_where_they_are_named(world: World) -> None:
     head = await world.thread_of("trainer-0")
     await world.click("grace", head, "close")
-    await world.told("grace", "you may not act on incidents")
+    await world.told("grace", "You may not act on incidents")
     await world.click("ada", head, "close")
     await world.head("Closed, warning")
 

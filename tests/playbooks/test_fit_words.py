@@ -55,6 +55,8 @@ def read(cards: str, **more: object) -> tuple[int, int, int]:
     ("cards", "meant"),
     [
         ("2x16Gi", (2, 16384, 0)),
+        ("2x16G", (2, 16384, 0)),
+        ("16 gb", (1, 16384, 0)),
         ("2X16gib", (2, 16384, 0)),
         ("1x1.5Gi", (1, 1536, 0)),
         ("1x24000", (1, 24000, 0)),
@@ -73,7 +75,7 @@ def test_words_mean_what_they_say(cards: str, meant: tuple[int, int, int]) -> No
 @pytest.mark.parametrize(
     "cards",
     [
-        *["0x16Gi", "0", "2x", "x16Gi", "2x0Gi", "-1x16Gi", "2x16G", "2x16GB", "2x16", "1x101%", "1x0%", "1x1.5%"],
+        *["0x16Gi", "0", "2x", "x16Gi", "2x0Gi", "-1x16Gi", "2x16X", "2x16KB", "2x16", "1x101%", "1x0%", "1x1.5%"],
         *["2x1.0001Gi", "two", "2x16Gix3", "99999999x1Gi", "1x9999999999Gi", "2x١٦Gi", "1" * 5000],
     ],
 )
@@ -103,7 +105,7 @@ def test_two_numbers_side_by_side_are_not_read_as_one(typed: str, meant: str) ->
         ("2x", "2x names no amount of memory", ""),
         ("0Gi", "0Gi is", ""),
         ("1x0.0001Ti", "0.0001Ti is", ""),
-        ("2x16GB", "'GB' is", "For example: fit 2x16Gi"),
+        ("2x16KB", "'KB' is", "For example: fit 2x16Gi"),
         ("2x16", "16 without a unit would be 16 MiB, which is less than 100", "For example: fit 2x16Gi"),
     ],
 )
@@ -114,7 +116,7 @@ def test_what_was_typed_is_refused_as_it_was_typed(typed: str, told: str, hint: 
     assert in_english(refused.value.hint).endswith(hint)
 
 
-@pytest.mark.parametrize("cards", ["4x40GB", "4x40"])
+@pytest.mark.parametrize("cards", ["4x40KB", "4x40"])
 def test_the_example_for_what_was_mistyped_keeps_its_options(cards: str) -> None:
     with pytest.raises(UsageError) as refused:
         find("fit").request(cards=cards, cores=30, type="Tesla T4")
@@ -158,7 +160,7 @@ def test_in_slack_words_are_answered_and_fit_alone_opens_the_form() -> None:
     assert (form.namespace, form.options["cluster"]) == ("ml", "a")
     for words in (
         ["fit", "-f", "/etc/passwd"],
-        ["fit", "2x16GB"],
+        ["fit", "2x16KB"],
         ["fit", "--cores", "30"],
         ["fit", "1", "--cores", "x"],
     ):

@@ -78,6 +78,9 @@ def test_a_card_shows_what_is_given_of_it_and_to_whom(tmp_path: Path) -> None:
         "cores total": "100",
         "HAMi counts": "",
     }
+    of_node, of_type = (ask(tmp_path, gpu_node(), *holders, **about) for about in ({"node": "gpu-1"}, {"type": "T4"}))
+    assert of_node.verdict.startswith("2 pods hold its GPUs: ml/a, ml/b. 1 of 1 GPUs can still take a pod")
+    assert [of.tables[0].title for of in (of_node, of_type)] == ["cards", "cards"]
 
 
 def test_a_reservation_is_told_from_a_pod_that_runs(tmp_path: Path) -> None:

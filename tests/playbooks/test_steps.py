@@ -270,8 +270,8 @@ def answers(language: Language) -> dict[str, Report]:
 
 
 _LOOKS = re.compile(
-    r"(Afterwards|Ask|Check|Compare|Find|If HAMi runs|List|Look|Read|See|Show|Run nvidia-smi|Take a profile|Wait until)\b"
-    r"|Container \w+ is privileged"
+    r"(Afterwards|Ask|Check|Compare|Find|If HAMi runs|List|Look|Read|See|Show|Run nvidia-smi|Take a profile)\b"
+    r"|Wait until|Container \w+ is privileged"
 )
 _ACTS = re.compile(
     r"(?:^|[,;:.] (?:and |then |or |else )?|\band )"

@@ -86,9 +86,9 @@ def test_a_name_in_several_namespaces_is_asked_back(tmp_path: Path) -> None:
 def test_the_part_that_a_generated_name_begins_with_is_enough_and_told_to_be_one(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(running("trainer-0", "gpu-1"), running("web-1", "gpu-1")), "trainer")
     assert report.subject.name == "trainer-0"
-    assert [gap.why for gap in report.gaps if gap.source == "pod called trainer"] == [
-        'No pod is called "trainer": this answer is about ml/trainer-0, the only pod whose name begins with it.'
-    ]
+    assert (report.findings[-1].code, report.severity) == ("not-found", report.findings[0].severity)
+    assert "taken for ml/trainer-0" in report.findings[-1].claim
+    assert not [gap for gap in report.gaps if "trainer" in gap.source]
 
 
 @pytest.mark.parametrize("typed", ["ml/trainer-1", "ml/train", "trainer-1"])

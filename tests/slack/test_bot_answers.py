@@ -299,3 +299,17 @@ async def test_progress_repeats_nobodys_mention(here: Here, cluster: Gated) -> N
     await here.slack.mention("ada", "gpu-oncall", 'gpus --type "@channel @grace *b* <https://a.b|c>"')
     told = await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING)
     assert "<" not in told["text"]
+
+
+@played()
+async def test_a_thread_keeps_its_pod_also_after_questions_about_a_node_and_a_type(here: Here) -> None:
+    asked = await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+    for text, says in (("who is using gpu-node-09?", "its GPUs"), ("which T4s are free?", "GPUs T4"), ("why", VERDICT)):
+        asked_then = await here.slack.mention("ada", "gpu-oncall", text, thread_ts=asked.ts)
+
+        def answered(after: str = asked_then.ts, says: str = says) -> bool:
+            told = here.slack.messages("gpu-oncall", "ada", asked.ts)
+            return any(says in text_of(message) for message in told if float(message["ts"]) > float(after))
+
+        await here.slack.wait_for(answered)

@@ -59,7 +59,7 @@ async def test_one_who_is_no_approver_decides_nothing_and_nobody_approves_their_
     card = await waiting(world)
     for times, action in enumerate(("change:approve", "change:refuse"), 1):
         await world.click("grace", card, action)
-        await world.told("grace", "you may not", times)
+        await world.told("grace", "You may not", times)
         assert (await world.audit())[-1] == (GRACE, action.split(":")[1], "denied")
     await world.click("ada", card, "change:approve")
     assert LINUS in text_of(await world.told("ada", "somebody else has to approve"))

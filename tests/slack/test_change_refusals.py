@@ -25,7 +25,7 @@ async def refused(world: World, containing: str, times: int = 1) -> str:
 async def test_one_who_may_not_is_told_who_may_and_it_is_written_down(world: World, *, mode: Mode) -> None:
     for times, surface in enumerate((world.slack.command, world.slack.mention), 1):
         await surface("grace", "gpu-oncall", ASKED)
-        told = await refused(world, "you may not change the scheduler", times)
+        told = await refused(world, "You may not change the scheduler", times)
         assert ADA in told
         assert LINUS in told
         assert world.slack.views("grace") == []
@@ -55,15 +55,15 @@ async def test_an_open_change_is_out_of_reach_of_one_who_may_not(world: World, *
     card = await world.raised()
     for times, action in enumerate(("change:revert", "change:extend"), 1):
         await world.click("grace", card, action)
-        await refused(world, "you may not", times)
+        await refused(world, "You may not", times)
         assert (await world.audit())[-1] == (GRACE, action.split(":")[1], "denied")
     for times, words in enumerate(("verbosity revert", "verbosity extend 20m"), 3):
         await world.slack.command("grace", "gpu-oncall", words)
-        await refused(world, "you may not", times)
+        await refused(world, "You may not", times)
         assert (await world.audit())[-1] == (GRACE, words.split()[1], "denied")
     await world.slack.say("ada", "gpu-oncall", "who needs this?", thread_ts=card["ts"])
     await world.click("grace", card, "change:extend")
-    await refused(world, "you may not", 5)  # beside the card, though it has a thread
+    await refused(world, "You may not", 5)  # beside the card, though it has a thread
     assert await world.is_open()
 
 
@@ -74,7 +74,7 @@ async def test_a_form_that_somebody_else_sends_back_is_refused(world: World, *, 
     forged["state"] = {"values": {"because": {"text": {"type": "plain_text_input", "value": "x"}}}}
     forged["private_metadata"] = form["private_metadata"]
     await world.sent("grace", "view_submission", view=forged)
-    await refused(world, "you may not")
+    await refused(world, "You may not")
     assert (await world.audit())[-1] == (GRACE, "raise", "denied")
     assert not await world.is_open()
 
@@ -126,7 +126,7 @@ async def test_a_form_sent_twice_makes_one_change(world: World, *, mode: Mode) -
     for number in range(3):  # the same delivery twice, then one of its own
         await world.sent("ada", "view_submission", view=sent | {"hash": str(number // 2)})
     await world.card("In effect")
-    await world.told("ada", "you confirmed this before")
+    await world.told("ada", "You confirmed this before")
     outcomes = [outcome for _, _, outcome in await world.audit()]
     assert outcomes.count("raised") == 1
     assert outcomes.count("denied") == 1
@@ -142,7 +142,7 @@ async def test_what_was_confirmed_before_is_not_done_again_after_it_ended(world:
     await world.click("ada", card, "change:revert")
     await world.card("Reverted")
     await world.pressed("ada", card, "change:confirm", value)
-    await world.told("ada", "you confirmed this before")
+    await world.told("ada", "You confirmed this before")
     assert not await world.is_open()
 
 
@@ -177,7 +177,7 @@ async def test_no_more_changes_than_the_settings_allow_in_an_hour(world: World) 
 @played(access=AccessSettings(operators=(ONCALL,)))
 async def test_members_of_a_user_group_may_and_others_may_not(world: World, *, mode: Mode) -> None:
     await world.slack.command("ada", "gpu-oncall", ASKED)
-    assert ONCALL in text_of(await world.told("ada", "you may not"))
+    assert ONCALL in text_of(await world.told("ada", "You may not"))
     await world.offered(ASKED, "grace")
     await world.submit("grace", "it hangs")
     card = await world.card("In effect")

@@ -49,20 +49,21 @@ def room(scene: GpusScene) -> Iterator[Finding]:
         claim = Text("capacity.unseen", cards=len(cards), memory=memory)
         rights = step(Text("blind.doctor"), prose.command("doctor"))
         yield finding("not-enough-evidence", claim, "suspected", nodes, proofs, actions=[rights])
-    elif not free:
-        claim = Text("capacity.full", cards=len(cards), why=_by_state(card.state for card in cards))
-        proofs += _of_holder(world, shown)
-        # One node that is full is as it should be; a cluster, or a type, that is full is not.
-        look = step(Text("capacity.see-idle"), prose.command("gpus", "--idle"))
-        steps = () if nodes else (look,)
-        severity: Severity = "info" if nodes else "warning"
-        yield finding("capacity", claim, sure, nodes, proofs, severity=severity, actions=steps)
-    else:
+        return
+    if free:
         values = {"free": len(free), "cards": len(cards), "type": shown.card.type, "node": shown.node}
         key = "capacity.claim" if shown.divided else "capacity.claim-whole"
         claim = Text(key, **values, memory=prose.mib(shown.slice_mib or 0))
         claim = sentences(claim, Text("capacity.unchecked", count=unknown)) if unknown else claim
-        yield finding("capacity", claim, sure, nodes, proofs, severity="info")
+    else:
+        claim = Text("capacity.full", cards=len(cards), why=_by_state(card.state for card in cards))
+        proofs += _of_holder(world, shown)
+    if held := sorted({name for card in cards if nodes for name, _ in card.holders}):
+        claim = Text("capacity.held", count=len(held), pods=prose.names(held), room=claim)
+    # One node that is full is as it should be; a cluster, or a type, that is full is not.
+    look = () if free or nodes else (step(Text("capacity.see-idle"), prose.command("gpus", "--idle")),)
+    severity: Severity = "warning" if look else "info"
+    yield finding("capacity", claim, sure, nodes, proofs, severity=severity, actions=look)
 
 
 @rule("stranded-capacity")

@@ -104,7 +104,7 @@ def test_help_is_called_of_those_named_only() -> None:
 
 
 def test_a_refusal_names_those_who_may() -> None:
-    message = render_denied("you may not", ["U0ADA00001", "S0ONCALL01"], ["C0GPUONC01"]).in_words(SAY)
+    message = render_denied("You may not", ["U0ADA00001", "S0ONCALL01"], ["C0GPUONC01"]).in_words(SAY)
     assert_fits(message)
     kinds = [element["type"] for element in message.blocks[0]["elements"][0]["elements"]]
     assert {"user", "usergroup", "channel"} <= set(kinds)
