@@ -67,7 +67,8 @@ def endpoint_route(endpoint: Endpoint) -> Handler:
         try:
             await endpoint.take(request, await _checked(request, endpoint))
         except PostRefused as refusal:
-            refusals.tell(refusal.status, refusal.why)
+            if request.content_length != 0:  # with no body at all `doctor` asks whether anybody listens
+                refusals.tell(refusal.status, refusal.why)
             return web.Response(status=refusal.status, text=f"{refusal.why}\n", headers=refusal.headers)
         except BotError as error:
             refusals.tell(503, f"not kept, to be sent again: {in_english(error.message)}")

@@ -32,6 +32,8 @@ BUSY = RECORDING.with_name("hami-2.10.busy-cpu.pb.gz")
 POD = "s03-card-insufficient-memory"
 _PATIENCE_S = 60.0
 _KUBECONFIG = "kubeconfig"
+_NAME = "lab"
+"""What the cluster is called, in Slack and in a shell."""
 
 WELCOME: dict[Language, str] = {
     "en": "This workspace and its cluster are simulated on this machine. The bot is the real one, reading a recording "
@@ -176,10 +178,10 @@ async def _show_trouble(bot: asyncio.subprocess.Process) -> None:
 def _settings(folder: Path, cluster: ApiServer, slack: SlackServer, bind: str, language: Language) -> Path:
     """The bot's settings file: it is told addresses and credentials, nothing else."""
     kubeconfig = folder / _KUBECONFIG
-    kubeconfig.write_text(cluster.kubeconfig())
+    kubeconfig.write_text(cluster.kubeconfig(name=_NAME))
     settings = {
         "slack": {"bot_token": slack.bot_token, "app_token": slack.app_token, "api_url": slack.api_url},
-        "clusters": {"lab": {"kubeconfig": str(kubeconfig)}},
+        "clusters": {_NAME: {"kubeconfig": str(kubeconfig)}},
         "store": {"url": f"sqlite+aiosqlite:///{folder / 'bot.db'}"},
         "http": {"bind": bind},
         "access": {"operators": list(OPERATORS)},

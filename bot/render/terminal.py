@@ -5,7 +5,7 @@ Any text may come from an event, a log line or an annotation, so all text become
 stand behind a bar and commands never do, so no quote can be taken for a command.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -273,7 +273,13 @@ class _TerminalPage(NamedTuple):
     def _not_read(self, gaps: Sequence[Gap]) -> list[_Line]:
         sources = list(dict.fromkeys(self.say.name(gap.source, "sources") for gap in gaps))
         unread = Text("render.not-read", names=some_names(sources, _PROBLEMS_SHOWN))
-        return self._cut(self._prose(unread, "  ", style=_LABEL), 1) if sources else []
+        lines = self._prose(unread, "  ", style=_LABEL) if sources else []
+        if len(lines) < 2:
+            return lines
+        kinds = Counter(source.partition(" of ")[0] for source in dict.fromkeys(gap.source for gap in gaps))
+        counted = [f"{count} x {self.say.name(kind, 'sources')}" for kind, count in kinds.items()]
+        unread = Text("render.not-read", names=some_names(counted if len(sources) > 1 else sources, _PROBLEMS_SHOWN))
+        return self._cut([_Line("  ", self.say.words(unread), style=_LABEL), *lines], 1)
 
     def _gaps(self, gaps: Sequence[Gap]) -> list[_Line]:
         """Gaps of one kind, such as logs, stand together with the first one's reason."""

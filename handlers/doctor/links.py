@@ -7,6 +7,7 @@ import msgspec
 
 from bot.errors import BotError
 from bot.readiness import GET_APP_KEY, GET_BOT_KEY, refused
+from bot.render.layout import cells
 from bot.slack.app import WISHED_SCOPES, WrongInstall, check_scopes
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway
@@ -54,14 +55,23 @@ def in_words(links: Iterable[Link], say: Texts) -> list[Link]:
 
 def as_text(links: Iterable[Link], say: Texts) -> str:
     """The links as text, a line for each, with its fix under it."""
-    shown = [(link, f"{link.name} {link.about}".strip()) for link in in_words(links, say)]
-    wide = max((len(name) for _, name in shown), default=0)
+    shown = [(link, say.name(link.state, "states"), title(link, say)) for link in in_words(links, say)]
+    wide = max((cells(name) for _, _, name in shown), default=0)
     lines: list[str] = []
-    for link, name in shown:
-        lines.append(f"{link.state:<8}  {name:<{wide}}  {link.seen}")
-        if link.fix:
-            lines.append(f"{'':<{wide + 12}}{say('doctor.fix')}: {link.fix}")
+    for link, state, name in shown:
+        lines.append(f"{state}{' ' * (10 - cells(state))}{name}{' ' * (wide - cells(name))}  {link.seen}")
+        lines += [f"{'':<{wide + 12}}{fix}"] if (fix := fix_of(link, say)) else []
     return "\n".join(lines)
+
+
+def title(link: Link, say: Texts) -> str:
+    """The name of what was checked in the language of `say`, and its cluster or channel."""
+    return f"{say.name(link.name, 'states')} {link.about}".strip()
+
+
+def fix_of(link: Link, say: Texts) -> str:
+    """What to do; of a link that is ok, which needs no fix, what can be done."""
+    return say("doctor.fix", fix=link.fix) if link.fix and link.state != "ok" else str(link.fix)
 
 
 def as_json(links: Iterable[Link]) -> str:

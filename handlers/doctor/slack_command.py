@@ -10,7 +10,7 @@ from bot.slack.render.text import TOTAL_BUDGET, Part, bullets, escape, line, ric
 from bot.texts import Texts
 from handlers.changes.draft import Person
 from handlers.changes.execute import Guard
-from handlers.doctor.links import STATES, Link, in_words
+from handlers.doctor.links import STATES, Link, fix_of, in_words, title
 from handlers.inbox import DONE, Inbox
 from handlers.parsing.grammar import DOCTOR, CommandAsked
 from handlers.parsing.question import HeardWords, Verb, begins_with, split_words
@@ -58,9 +58,9 @@ def render_links(links: Sequence[Link], say: Texts) -> Message:
     ordered = sorted(in_words(links, say), key=lambda link: STATES.index(link.state), reverse=True)
 
     def shown(_: int, link: Link) -> Part:
-        name = f"{link.state}: {link.name} {link.about}".strip()
+        name = f"{say.name(link.state, 'states')}: {title(link, say)}"
         pieces = [span(room.text(name, _SEEN), "bold"), span(f" {room.text(str(link.seen), _SEEN)}")]
-        pieces += [span(f"\n{say('doctor.fix')}: {room.text(str(link.fix), _FIX)}")] if link.fix else []
+        pieces += [span(f"\n{room.text(fix_of(link, say), _FIX)}")] if link.fix else []
         return line(*pieces)
 
     items = room.fill(ordered, shown, share=room.characters, most=len(ordered))

@@ -15,7 +15,7 @@ from bot.errors import UsageError
 from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.changes.words import HOW_TO_REVERT, IS_ID, REVERT_SUMMARY, ChangeAsked, change_commands
 from handlers.oncall import words as oncall
-from handlers.parsing.click_words import in_words
+from handlers.parsing.click_words import in_words, sentences_in
 from handlers.parsing.grammar import (
     DOCTOR,
     DOCTOR_SUMMARY,
@@ -248,8 +248,9 @@ def _help(ctx: click.Context, verb: str | None, say: Texts) -> Help:
 
 
 def _rows(examples: Mapping[str, str], say: Texts) -> Iterator[str]:
-    wide = max(map(len, examples))
-    return (f"{COMMAND} {words:<{wide}}  {in_words(summary, say)}" for words, summary in examples.items())
+    """A line for each question and the first sentence of what it is for, of which `render_help` makes a list."""
+    told = ((words, in_words(sentences_in(summary)[0], say)) for words, summary in examples.items())
+    return (f"{COMMAND} {words} — {purpose}" for words, purpose in told)
 
 
 def _plain(error: UsageError, example: str) -> UsageError:

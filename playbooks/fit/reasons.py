@@ -100,10 +100,12 @@ def why_never(scene: PodScene) -> Text:
     with_mig = (name for name, some in cards.items() if any(card.card.mode == "mig" for card in some))
     most = max(as_cards, max((_given(scene, name) for name in with_mig), default=0))
     containers = scene.request.containers
+    several = max((_places(some) for some in cards.values()), default=0) > most
     if any(container.memory_mib > memory for container in containers):
         return Text("fits-nowhere.largest", memory=prose.mib(memory))
     if any(container.count > most for container in containers):
-        return Text("fits-nowhere.most-mig" if most > as_cards else "fits-nowhere.most", count=most)
+        key = "fits-nowhere.most-as-large" if several else "fits-nowhere.most"
+        return Text("fits-nowhere.most-mig" if most > as_cards else key, count=most)
     return Text("fits-nowhere.most-and-largest", count=most, memory=prose.mib(memory))
 
 

@@ -54,9 +54,8 @@ class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def top(self) -> LatencyStage | None:
-        """The stage with the greatest median, of those that some pod shows; None if there is none."""
-        parts = [stage for stage in self.stages[:-1] if stage.n]
-        return max(parts, key=lambda stage: stage.median_s or 0.0, default=None)
+        """The stage with the most time over all pods, of those that some pod shows; None if there is none."""
+        return max((stage for stage in self.stages[:-1] if stage.n), key=lambda stage: sum(stage.seconds), default=None)
 
     @cached_property
     def growths(self) -> list[Growth]:
@@ -160,7 +159,8 @@ LATENCY_RULES: tuple[Speaking[LatencyScene], ...] = (
 
 def head(scene: LatencyScene, top: LatencyStage) -> Text:
     """The claim: how long the pods took to start, and which stage took the most."""
-    whole, values = scene.stages[-1], {"since": scene.since, "stage": named(top.name, "states"), "top": top.median_s}
+    whole, time = scene.stages[-1], _ms(sum(top.seconds))
+    values = {"since": scene.since, "stage": named(top.name, "states"), "top": time}
     if whole.n:
         return Text("latency.claim", **values, count=whole.n, median=whole.median_s, p95=whole.p95_s)
     return Text("latency.claim-unstarted", **values, count=top.n)
@@ -286,7 +286,8 @@ def _missing(container: str, seen: LatencySeen) -> list[Moment]:
 def _why(container: str, missing: Sequence[Moment], seen: LatencySeen) -> Text | None:
     """None where the log's own gap is why."""
     level = _quiet_level(seen)
-    values = {"moments": ", ".join(missing), "container": container, "level": level, "least": _ATTEMPTS_FROM}
+    moments = ", ".join(missing).replace("_", " ")
+    values = {"moments": moments, "container": container, "level": level, "least": _ATTEMPTS_FROM}
     own = [has_gap for log, has_gap in seen.logs if log.container == container]
     if not own:
         return Text("latency.unseen-no-log", **values)

@@ -106,18 +106,23 @@ class RefusalsScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def by_reason(self) -> list[tuple[str, list[RefusedPod], list[str]]]:
-        """Each reason, that of the most pods first, with its pods and its nodes."""
-        counted = Counter(reason for pod in self.refused for reason in pod.reasons).most_common()
-        of = [(reason, [pod for pod in self.refused if reason in pod.reasons]) for reason, _ in counted]
+        """Each reason, that which keeps the most pods off most of their nodes first, with its pods and its nodes."""
+        counted = Counter(reason for pod in self.refused for reason in pod.reasons)
+        first = sorted(counted, key=lambda reason: (-len(self.mainly(reason)), -counted[reason]))
+        of = [(reason, [pod for pod in self.refused if reason in pod.reasons]) for reason in first]
         return [(reason, pods, _sorted(pod.reasons[reason] for pod in pods)) for reason, pods in of]
+
+    def mainly(self, reason: str) -> list[RefusedPod]:
+        """The pods that it keeps off more nodes than any other reason; others only meet it on the way."""
+        return [pod for pod in self.refused if reason == next(iter(pod.reasons))]
 
     @property
     def verdict(self) -> Text | None:
         """How many pods were refused, and why most of them; None if none was."""
         if not self.by_reason:
             return None
-        (reason, pods, _), *_others = self.by_reason
-        values = {"total": len(self.refused), "since": self.window, "count": len(pods)}
+        reason = self.by_reason[0][0]
+        values = {"total": len(self.refused), "since": self.window, "count": len(self.mainly(reason))}
         return Text("refusals.verdict", reason=_shown(reason), **values)
 
     @property

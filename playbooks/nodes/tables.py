@@ -178,7 +178,8 @@ class NodeRows:
                 judged = "not used"
             elif version is not None:
                 judged = judge_by_guides(parse_handshake(text), version, node.allocatable, self._scene.judged_at)
-            parts.append(f"{judged} ({self._stamp(text)})")
+            stamp, is_lost = self._stamp(text), isinstance(node.state, Unregistered)
+            parts.append(stamp if is_lost and judged == "alive" else f"{judged} ({stamp})")
         elif node.expects_gpus:
             parts.append("none")
         for found in node.registrations:

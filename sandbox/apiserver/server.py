@@ -198,10 +198,9 @@ class ApiServer:
         """Appends to a container's log, as the container does."""
         self._logs.append((namespace, pod, container), text)
 
-    def kubeconfig(self, *, token: str | None = None, namespace: str = "default") -> str:
+    def kubeconfig(self, *, token: str | None = None, namespace: str = "default", name: str = "sandbox") -> str:
         """The text of a kubeconfig for this server, with `token` or else the server's own."""
         token = self.token if token is None else token
-        name = "sandbox"
         content = {
             "apiVersion": "v1",
             "kind": "Config",

@@ -93,3 +93,11 @@ def test_what_failed_stands_first_with_its_fix_and_what_has_no_room_is_counted()
     assert shown.index("failed: store") < shown.index("Fix: end the other") < shown.index("ok: cluster c0")
     assert "more: hami-bot doctor in a shell shows all" in shown
     assert total_text(list(message.blocks)) <= TOTAL_BUDGET
+
+
+def test_what_is_well_needs_no_fix_and_chinese_has_names_for_states_and_checks() -> None:
+    links = [Link("store", "ok", "opens", "could be larger"), Link("clock", "failed", "late", "set it")]
+    shown = text_of({"blocks": list(render_links(links, Texts("zh")).blocks)})
+    assert "失败: 时钟" in shown
+    assert "处理：set it" in shown
+    assert "处理：could" not in shown

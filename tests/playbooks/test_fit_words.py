@@ -396,7 +396,7 @@ def test_mig_instances_that_are_too_small_do_not_count_as_cards(tmp_path: Path) 
     with_mig = gpu_node("m-1", card("GPU-m", 81920, mode="mig", count=7, migProfiles=placed, type="NVIDIA A100"))
     whole = gpu_node("w-1", *(card(f"GPU-w-{at}", 81920, type="NVIDIA A100") for at in range(2)))
     report = ask(tmp_path / "whole", cluster(with_mig, whole), "9")
-    assert report.verdict.endswith("no node has more than 2 GPUs.")
+    assert report.verdict.endswith("no node has more than 2 such GPUs.")
     report = ask(tmp_path / "part", cluster(with_mig, whole), "9x5Gi")
     assert report.verdict.endswith("no node has more than 7 GPUs or MIG instances.")
 

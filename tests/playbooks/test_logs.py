@@ -381,3 +381,18 @@ def test_without_a_pod_it_tells_whom_hami_refused_as_grep_counts_them(version: s
 def test_of_a_log_without_refusals_it_says_that_there_were_none(tmp_path: Path) -> None:
     chosen = line('scheduler.go:1] "Scheduling pod to node" pod="ml/wl" nodeID="gpu-1"')
     assert codes(ask(tmp_path, start(), chosen, name="")) == ["not-in-log"]
+
+
+def test_a_pod_counts_for_the_reason_that_keeps_it_off_most_nodes(tmp_path: Path) -> None:
+    of_each = (("a", "CardTypeMismatch"), ("b", "CardTypeMismatch"), ("c", "CardInsufficientMemory"))
+    lines = [
+        said
+        for name, reason in of_each
+        for said in (
+            start(name=name, uid=f"uid-{name}"),
+            *(unfit(f"gpu-{number}", f"1/1 {reason}", name=name) for number in (1, 2)),
+            unfit("gpu-3", "1/1 CardCordoned", name=name),
+        )
+    ]
+    assert "3 pods in" in (report := ask(tmp_path, *lines, name="")).verdict
+    assert "2 of them mainly for CardTypeMismatch" in report.verdict

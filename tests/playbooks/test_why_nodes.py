@@ -54,7 +54,7 @@ def with_register(text: str) -> Object:
 def test_a_node_that_should_have_cards_and_registered_none(tmp_path: Path) -> None:
     found = unregistered(tmp_path, node("gpu-1", labels={"gpu": "on"}))
     assert (found.code, "has registered no GPUs" in found.claim) == ("node-unregistered", True)
-    assert found.next_actions[0].command.endswith("spec.nodeName=gpu-1")
+    assert found.next_actions[0].key == "node-unregistered.no-plugin"
 
 
 def test_a_device_plugin_that_is_there_is_restarted_after_its_log_was_read(tmp_path: Path) -> None:

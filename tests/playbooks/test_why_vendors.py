@@ -196,10 +196,10 @@ def test_nvidia_s_plugin_is_not_missed_on_another_vendor_s_node_that_has_nvidia_
     assert not any("npu-1" in command for command in commands(report))
 
 
-def test_what_is_asked_about_a_missing_plugin_is_the_vendor_s(tmp_path: Path) -> None:
+def test_a_vendor_s_plugin_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
     report = why(tmp_path, {DCU: "1"}, "1 node unregistered", node("dcu-1", allocatable={DCU: "4"}))
     assert codes(report)[0] == "node-unregistered"
-    assert commands(report) == ["kubectl get pods -A -l name=dcu-dp-ds --field-selector spec.nodeName=dcu-1"]
+    assert [action.key for action in cause(report).next_actions] == ["node-unregistered.no-plugin"]
 
 
 def test_a_resource_that_the_plugin_does_not_offer_is_named_where_hami_counts_by_it(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_in_slack_what_a_phone_would_cut_off_is_a_list_with_each_row_in_words(ve
     rows = ["".join(piece["text"] for piece in item["elements"]) for item in lists[0]["elements"]]
     said = {
         "pending": "platform · HAMi has no usable registration of the node · pods 2 · oldest pod ml/s09-",
-        "nodes": "gpu-node-16 · node-unregistered · handshake alive (requesting 21 min)",
+        "nodes": "gpu-node-16 · node-unregistered · handshake requesting 21 min",
     }
     assert rows[0].startswith(said[verb])
     assert len(rows) <= 10

@@ -145,7 +145,7 @@ def test_a_change_within_noise_did_not_help(tmp_path: Path) -> None:
     after = burst(tmp_path / "b", bound=30.4, flags=["--kube-qps=20"])
     report = compared(before, after)
     assert report.verdict.startswith("It did not help")
-    assert answers(report)["bind_started -> bound"] == "no difference"
+    assert answers(report)["bind started -> bound"] == "no difference"
 
 
 def test_faster_without_a_change_is_not_put_down_to_one(tmp_path: Path) -> None:

@@ -249,7 +249,7 @@ def test_the_arguments_and_the_latency_of_two_days_are_those_of_the_objects_that
     report = of_objects(tmp_path, [OLD_RS, NEW_RS, *SLOW_THEN_FAST])
     assert report.verdict == "It helped: GPU pods took 50.0 s from created to running before, 2.0 s after (median)."
     assert report.typed(ChangeRow) == [ChangeRow("--kube-qps", "5", "50")]
-    assert answers(report)["created -> running_started_at"] == "better"
+    assert answers(report)["created -> running"] == "better"
     assert report.findings[0].confidence == "suspected"
     assert [proof.quote for proof in report.findings[0].evidence[:2]] == ["--kube-qps=5", "--kube-qps=50"]
 

@@ -89,7 +89,8 @@ class LatencyStage(NamedTuple):
 
     @property
     def name(self) -> str:
-        return f"{self.start} -> {self.end}"
+        """In words, such as `first attempt -> first filter`."""
+        return f"{self.start} -> {self.end.removesuffix('_started_at')}".replace("_", " ")
 
     @property
     def n(self) -> int:

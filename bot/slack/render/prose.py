@@ -9,6 +9,7 @@ from bot.slack.message import Message
 from bot.slack.render.blocks import Draft, plain_section
 from bot.slack.render.text import (
     TOTAL_BUDGET,
+    bullets,
     cut,
     escape,
     inert,
@@ -70,10 +71,14 @@ def _sentence(text: str) -> str:
 
 
 def render_help(text: str) -> Message:
-    """Help text as the grammar writes it: several lines whose columns are aligned."""
+    """Help text as the grammar writes it: a list of questions with what each is for, or lines with aligned columns."""
     help_lines = [visible(row).rstrip() for row in text[:TOTAL_BUDGET].strip("\n").split("\n")]
     shown = cut("\n".join(help_lines), _HELP).strip("\n") or "-"
     first = next(row for row in help_lines if row) if any(help_lines) else "-"
+    heading, *rows = (row.partition(" — ") for row in shown.split("\n"))
+    if rows and all(purpose for _, _, purpose in rows):
+        items = (line(span(words, "code"), span(" — " + purpose)) for words, _, purpose in rows)
+        return Message(escape(first), (rich_text(line(span(heading[0] or "-")), bullets(*items)),))
     return Message(escape(first), (rich_text(preformatted(shown)),))
 
 

@@ -29,7 +29,7 @@ from bot.render.words import (
     telling,
     where,
 )
-from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report, as_shown
+from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report, as_shown, one_line
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks
 from bot.slack.render.blocks import EVERYTHING, Room, action_button, closing_buttons, gist
@@ -141,7 +141,7 @@ def render_report(
 
     newer, _ = whole(room.copy(), newer=True) if overview else ((), ())
     shown, attached = whole(room, newer=False)
-    answer = blocks.Draft(_aloud(report, cause), shown, attached).in_words(say)
+    answer = blocks.Draft(_aloud(report, cause, say), shown, attached).in_words(say)
     newer = newer if any(block["type"] == "data_table" for block in newer) else ()
     return answer._replace(newer=blocks.in_words(newer, say))
 
@@ -149,21 +149,26 @@ def render_report(
 # ----------------------------------------------------------------------------------------------------------- head
 
 
+def _verdict(report: Report, say: Texts) -> tuple[str, str]:
+    """The verdict, whole where it was cut within a sentence, and its sentences that a glance leaves out."""
+    told = report.told_by.claim if report.told_by else one_line(say.words(report.text), _VERDICT)
+    return (told, "") if report.verdict.endswith("…") else (report.verdict, told.removeprefix(report.verdict).strip())
+
+
 def _head(report: Report, cause: Finding | None, room: Room, pieces_of: Callable[..., list[Part]]) -> list[Block]:
     """The verdict and what it is about. `pieces_of` gives text as pieces of rich text."""
-    verdict = room.text(report.verdict, _VERDICT)
+    verdict, rest = _verdict(report, room.say)
+    verdict = room.text(verdict, _VERDICT)
     level = report.verdict_severity
     title = room.say.words(
         Text("slack.verdict", mark=MARKS[level], severity=made(heading, SEVERITIES[level]), verdict=verdict)
     )
     doubt = Text("render.doubt") if cause is not None and cause.confidence == "suspected" else ""
     facts = [(Text("render.about"), room.text(together(about(report), doubt, by=", "), _NAME))]
-    if cause is not None:
-        if cause is not report.told_by or report.verdict.endswith("…"):
-            facts.append((Text("render.detail"), room.text(cause.claim, _CLAIM)))
-        if not names_told(cause.text).issuperset(cause.scope.nodes):
-            nodes = some_names(cause.scope.nodes, _NAMES_SHOWN)
-            facts.append((Text("render.nodes"), room.text(nodes, _NAME)))
+    if detail := cause.claim if cause is not None and cause is not report.told_by else rest:
+        facts.append((Text("render.detail"), room.text(detail, _CLAIM)))
+    if cause is not None and not names_told(cause.text).issuperset(cause.scope.nodes):
+        facts.append((Text("render.nodes"), room.text(some_names(cause.scope.nodes, _NAMES_SHOWN), _NAME)))
     pieces: list[Part] = []
     for number, (name, text) in enumerate(facts):
         label = Text("slack.fact", name=made(heading, name))
@@ -255,11 +260,11 @@ def _gaps(gaps: Sequence[Gap], room: Room) -> list[Block]:
     return [room.take(rich_text(line(span(pieced("{} ", label), "bold"), told)))]
 
 
-def _aloud(report: Report, cause: Finding | None) -> Mrkdwn | MrkdwnText:
+def _aloud(report: Report, cause: Finding | None, say: Texts) -> Mrkdwn | MrkdwnText:
     """What a notification shows and a screen reader says: the verdict, how bad and about what, what to do."""
     whom = together(made(heading, SEVERITIES[report.verdict_severity]), about(report), by=", ")
-    parts: list[tuple[Prose, int]] = [(report.verdict, _TEXT_VERDICT), (whom, _TEXT_PART)]
-    for number, action in enumerate(cause.next_actions[:_TEXT_ACTIONS] if cause else (), 1):
+    parts: list[tuple[Prose, int]] = [(_verdict(report, say)[0], _TEXT_VERDICT), (whom, _TEXT_PART)]
+    for number, action in enumerate(as_shown(cause.next_actions[:_TEXT_ACTIONS], say) if cause else (), 1):
         parts.append((f"{number}. {action.label}", _TEXT_PART))
     return lines([escape(text, most) for text, most in parts if isinstance(text, Text) or text.strip()])
 

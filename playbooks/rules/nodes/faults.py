@@ -322,7 +322,7 @@ def told_beside(group: Group) -> Part:
     scene, fault, names, shown = group.scene, group.fault, group.names, group.shown
     device, first = scene.config.by_word[fault.device], shown[0]
     plugin, count = _plugin_of(first, device), device.resources.count
-    pods = [plugin.pod] if plugin and plugin.pod else []
+    pods = [plugin.pod] if plugin and plugin.pod else None
     nodes = [node.node for node in shown]
     if fault.code.startswith("device-plugin-") and plugin and plugin.pod:
         claim = plugin_claim(fault, names, plugin)

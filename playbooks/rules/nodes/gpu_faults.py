@@ -72,7 +72,7 @@ def gpu_faults(node: NodeScene) -> list[NodeCause]:
     capacity, offered = (figures.capacity or {})[name], (figures.allocatable or {}).get(name, 0)
     claim = Text("card-fault.counted", node=side.name, resource=name, capacity=str(capacity), offered=str(offered))
     proofs = [quotes.of_capacity(node.node, name), *(quotes.of_allocatable(node.node, each) for each in short)]
-    steps, why = plugin_actions(side.name, side.plugin_pods), f"{name} {capacity} {offered}"
+    steps, why = plugin_actions(side.name, side.plugin_pods or None), f"{name} {capacity} {offered}"
     sure: Confidence = "confirmed" if gpus.allocatable else "suspected"
     return [NodeCause("card-fault", why, side.name, claim, proofs, steps, confidence=sure)]
 

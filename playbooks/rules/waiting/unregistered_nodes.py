@@ -257,6 +257,8 @@ def plugin_actions(
         pod = pods[0]
         restart = act(Text("node-unregistered.restart", node=name), kubectl_pod(pod, "delete"))
         return plugin_log(pod), restart
+    if isinstance(pods, Sequence) and vendor.plugin_labels:  # read, and none of them is there
+        return (step(Text("node-unregistered.no-plugin", node=name), kubectl("get", "daemonsets", "-A", "-o", "wide")),)
     return (step(Text("node-unregistered.plugin", node=name), prose.plugin_pods_command(name, vendor)),)
 
 

@@ -50,3 +50,8 @@ def test_progress_is_a_line_of_plain_words():
 
 def test_a_chinese_error_ends_with_a_full_stop_of_its_own():
     assert texts(render_error(BotError("没有这个动词")).in_words(SAY)) == ["没有这个动词。"]
+
+
+def test_questions_with_what_they_are_for_are_a_list_that_a_phone_reads():
+    (block,) = render_help("Ask:\n/hami why POD — why it waits\n/hami gpus — what is free").blocks
+    assert [part["type"] for part in block["elements"]] == ["rich_text_section", "rich_text_list"]

@@ -5,11 +5,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from bot.report import Evidence, Gap, NextAction, Scope, Subject, Table
+from bot.report import Evidence, Gap, NextAction, Scope, Subject, Table, in_words, new_finding, new_report, one_line
 from bot.slack.message import Message
 from bot.slack.render.degrade import degraded
 from bot.slack.render.report import render_report, slack_json
-from bot.texts import LANGUAGES, Texts
+from bot.texts import LANGUAGES, Text, Texts, sentences
 from tests.dense_json import dense_json
 from tests.render import SAY, any_text, evidence, finding, of_gpu_1, report, reports, typical
 from tests.slack.render import CHOSEN, SCENARIOS, assert_fits, assert_inert, expected_file, objects, report_of, texts
@@ -141,6 +141,17 @@ def test_a_verdict_too_long_for_a_header_is_bold_text():
     message = shown(report(verdict="<" * 140))
     assert kinds(message)[0] == "rich_text"
     assert "🟢 Info: " + "<" * 140 in texts(message)
+
+
+def test_a_verdict_that_was_cut_is_whole_and_sentences_left_out_are_its_detail():
+    claim = f"It holds {'one more ' * 20}pod."
+    message = shown(report(finding(claim=claim), verdict=one_line(claim)))
+    assert f"🟡 Warning: {claim}" in texts(message)
+    assert message.text.startswith(claim)
+    said = sentences(Text("desk.cancel"), f"{'w' * 140}.")
+    subject, running = Subject("Pod", "ml", "a"), new_finding("placed", "info", said)
+    told = in_words(new_report("why", "lab", "2026-11-21T05:00:00Z", subject, [running]), SAY)
+    assert f"{'w' * 140}." in texts(shown(told))
 
 
 def test_a_claim_that_is_not_the_verdict_is_a_fact():
