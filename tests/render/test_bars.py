@@ -109,7 +109,7 @@ def test_only_cards_that_are_the_answer_are_drawn() -> None:
 def test_a_terminal_shows_every_recorded_node_as_one_line_of_bars(version: str, language: Any) -> None:
     report = cases_support.ask(CASES / version / "recording.tar.gz", verb="gpus")
     say = Texts(language)
-    shown = terminal(report, say, width=80, colour=False)
+    shown = terminal(report, say, width=110, colour=False)
     title, legend = say("bars.title"), say("bars.legend").split()[0]
     (section,) = (part for part in shown.split("\n\n") if part.startswith(title))
     nodes = dict.fromkeys(row.node for row in report.typed(GpuRow))
