@@ -20,9 +20,12 @@ pytestmark = pytest.mark.process
 
 PATIENCE_MS = 120_000
 
+HELD = "ml/s05-exclusive-cores100"
+"""A pod with a step that is a question."""
 
-def verdict_of_the_shell() -> str:
-    words = [sys.executable, "-m", "bot", "why", POD, "--recording", str(RECORDING), "-o", "json"]
+
+def verdict_of_the_shell(pod: str = POD) -> str:
+    words = [sys.executable, "-m", "bot", "why", pod, "--recording", str(RECORDING), "-o", "json"]
     return json.loads(subprocess.run(words, check=True, capture_output=True).stdout)["verdict"]
 
 
@@ -61,11 +64,11 @@ async def ask(page: Page, words: str) -> None:
 
 
 def test_the_browser_gives_the_shells_verdict_and_the_next_step_is_one_click() -> None:
-    verdict = verdict_of_the_shell()
+    verdict = verdict_of_the_shell(HELD)
 
     async def scene(page: Page, running: Demo) -> None:
         assert running.kubeconfig.is_file()
-        await ask(page, f"/hami why {POD}")
+        await ask(page, f"/hami why {HELD}")
         answer = page.locator(".message.ephemeral", has_text=verdict)
         await expect(answer).to_contain_text("Only visible to you", timeout=PATIENCE_MS)
 

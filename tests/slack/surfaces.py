@@ -16,12 +16,16 @@ def button(message, action: str) -> str:
     return next(id_ for id_ in ids if id_.startswith(action))
 
 
-async def posted_to_channel(here: Here):
+HELD, HELD_VERDICT = "ml/s05-exclusive-cores100", "is already in use"
+"""A pod with a step that is a question, and words of its verdict."""
+
+
+async def posted_to_channel(here: Here, pod: str = POD, verdict: str = VERDICT):
     """What everybody is shown once ada has posted her answer to the channel; it is nobody's alone any more."""
-    await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+    await here.slack.command("ada", "gpu-oncall", f"why {pod}")
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=verdict, user="ada")
     await here.slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
-    posted = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
+    posted = await here.slack.wait_for(channel="gpu-oncall", containing=verdict, user="grace")
     assert "ephemeral" not in posted
     await here.slack.wait_for(
         lambda: not [message for message in here.slack.messages("gpu-oncall") if "ephemeral" in message]

@@ -36,7 +36,7 @@ from tests.slack.bot import (
     settings,
 )
 from tests.slack.deliveries import later, sent
-from tests.slack.surfaces import button, posted_to_channel, text_of
+from tests.slack.surfaces import HELD, HELD_VERDICT, button, posted_to_channel, text_of
 
 pytestmark = pytest.mark.each_way
 
@@ -231,7 +231,7 @@ def test_a_listener_that_fails_before_its_ack_acks_all_the_same(tmp_path: Path, 
 
 @played(slack=lambda: SlackServer(seed=OUTSIDE, deadline_s=60))
 async def test_post_to_channel_works_where_the_bot_is_no_member(here: Here, *, mode: Mode) -> None:
-    posted = await posted_to_channel(here)
+    posted = await posted_to_channel(here, HELD, HELD_VERDICT)
     await here.slack.click("grace", button(posted, "ask:"), channel="gpu-oncall", message_ts=posted["ts"])
     await here.slack.wait_for(lambda: len(here.slack.messages("gpu-oncall", "linus", posted["ts"])) > 1)
 

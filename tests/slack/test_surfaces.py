@@ -14,7 +14,7 @@ from bot.errors import NotFound, Unusable
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from playbooks.playbook import Sources
 from tests.slack.bot import POD, RECORDING, VERDICT, Here, Mode, a_bot, played
-from tests.slack.surfaces import button, posted_to_channel, text_of
+from tests.slack.surfaces import HELD, HELD_VERDICT, button, posted_to_channel, text_of
 
 pytestmark = pytest.mark.each_way
 
@@ -189,8 +189,8 @@ async def test_the_message_shortcut_says_when_no_pod_is_named(here: Here, *, mod
 
 @played()
 async def test_a_next_action_is_one_click(here: Here, *, mode: Mode) -> None:
-    asked = await here.slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
-    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+    asked = await here.slack.mention("grace", "gpu-oncall", f"why {HELD}")
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=HELD_VERDICT, thread_ts=asked.ts)
     await here.slack.click("grace", button(answer, "ask:"), channel="gpu-oncall", message_ts=answer["ts"])
     await here.slack.wait_for(channel="gpu-oncall", containing="can still take a pod", thread_ts=asked.ts)
 
