@@ -132,7 +132,7 @@ def for_people(table: Table, say: Texts) -> Table:
     rows = tuple(tuple(map(_with_commas, row, amounts)) for row in table.rows) if any(amounts) else table.rows
     if say.language == "en":
         return Table(table.title, tuple(_PEOPLE_SAY.get(column, column) for column in table.columns), rows)
-    quoted = "value" if "flag" in table.columns else ""  # a flag's value is HAMi's word
+    quoted = "" if {"flag"}.isdisjoint(table.columns) else "value"  # of a flag, in HAMi's words
     kinds = [_OWN_WORDS.get(column, ()) if column != quoted else () for column in table.columns]
 
     def told(cell: str, kinds: tuple[Kind, ...]) -> str:
