@@ -34,7 +34,7 @@ test-all: $(VENV)/installed-dev
 	+$(MAKE) --jobs=2 lint test-each
 
 test-each: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n auto --enumerations=all
+	$(BIN)/python -m pytest -n auto --dist worksteal --enumerations=all
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
