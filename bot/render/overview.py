@@ -10,6 +10,8 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
+from msgspec import structs
+
 from bot.finding_codes import Proof, about
 from bot.render.words import age, cells, instant, visible
 from bot.report import Finding, NameList, NextAction, Report, Rows, Table, Uuid, more_than_info
@@ -78,6 +80,18 @@ def next_steps(report: Report) -> list[NextAction]:
     for action in shown:
         steps.setdefault(action.command or action.text, action)
     return list(steps.values())
+
+
+def first_step(report: Report) -> NextAction | None:
+    """The step that a short answer to the report shows first, as an incident's head does; None if it has no step."""
+    return next(iter(next_steps(report)), None)
+
+
+def as_shown(actions: Sequence[NextAction], say: Texts) -> list[NextAction]:
+    """Actions in words that are shown without the others: the first of several ways is called that beside another."""
+    alone = not any(action.key == "words.or" for action in actions)
+    first = ((action, alone and action.key == "words.either") for action in actions)
+    return [structs.replace(one, label=say.words(one.alone)) if is_first else one for one, is_first in first]
 
 
 def steps_shown(report: Report) -> list[NextAction]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from bot.render.layout import parted, row_lines, side_by_side, wrap
-from bot.render.overview import Brief, GpusByNode, bars, brief, gpus_by_node, most_room
+from bot.render.overview import Brief, GpusByNode, as_shown, bars, brief, gpus_by_node, most_room
 from bot.render.words import (
     CONFIDENCES,
     SEVERITIES,
@@ -37,7 +37,7 @@ from bot.render.words import (
     where,
 )
 from bot.report import SEVERITIES as RANKS
-from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Severity, Table, as_shown
+from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Severity, Table
 from bot.texts import Prose, Text, Texts, longest, named, some_names, together
 
 _WIDEST_PROSE = 120

@@ -396,13 +396,6 @@ def in_words(report: Report, say: Texts) -> Report:
     )
 
 
-def as_shown(actions: Sequence[NextAction], say: Texts) -> list[NextAction]:
-    """Actions in words that are shown without the others: the first of several ways is called that beside another."""
-    alone = not any(action.key == "words.or" for action in actions)
-    first = ((action, alone and action.key == "words.either") for action in actions)
-    return [msgspec.structs.replace(one, label=say.words(one.alone)) if is_first else one for one, is_first in first]
-
-
 def _shown(report: Report, say: Texts) -> Iterator[Finding]:
     sure: Confidence | None = "suspected" if any(gap.source == NEWER_HAMI for gap in report.gaps) else None
     told = dict[str | NextAction, NextAction]()

@@ -14,7 +14,7 @@ from bot.hami.pods.request_parsing import gpus_of
 from bot.kube.cluster import seen
 from bot.kube.models import NODES, Pod
 from bot.kube.times import parse_time
-from bot.render.overview import next_steps
+from bot.render.overview import first_step
 from bot.report import Finding, Gap, Report
 from bot.rows import GpuRow
 from bot.texts import Text
@@ -200,7 +200,7 @@ async def _of_question(sources: Sources, asked: AlertQuestion, some: list[Alert]
     report = await answer(sources, asked.verb, asked.subject)
     bad = next(filter(_explains, report.findings), None)
     found = [(_cause(bad, asked.about), some)] if bad else _alone(some)
-    told = {"verb": asked.verb, "subject": asked.about, "step": next(iter(next_steps(report)), None)}
+    told = {"verb": asked.verb, "subject": asked.about, "step": first_step(report)}
     return [(msgspec.structs.replace(cause, **told), members) for cause, members in found]
 
 

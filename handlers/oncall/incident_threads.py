@@ -21,7 +21,7 @@ from bot.hami.vendors import ANNOTATIONS
 from bot.kube.cluster import seen
 from bot.kube.models import EVENTS, PODS, Kind
 from bot.kube.recording.record import record
-from bot.render.overview import next_steps
+from bot.render.overview import first_step
 from bot.report import SEVERITIES, Gap, NextAction, Severity, in_words, one_line
 from bot.slack.message import File, Message
 from bot.slack.render import blocks
@@ -239,7 +239,7 @@ async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bou
     report = await asyncio.to_thread(in_words, msgspec.structs.replace(found, severity=asked.severity), say)
     words = asked.verb if is_about_all(asked.verb, asked.subject) else f"{asked.verb} {asked.subject}"
     message = render_report(report, say, channel_buttons=False, words=words)
-    step = next(iter(next_steps(report)), None)
+    step = first_step(report)
     try:
         async with asyncio.timeout(RECORDED_S), deps.open_sources(cluster) as sources:
             content, unread = await _recording(sources, asked, bounds)

@@ -192,7 +192,7 @@ def _plugin_row(daemon_set: Workload) -> ComponentRow:
 
 def _flags(scene: InstallScene) -> Iterator[FlagRow]:
     install = scene.install
-    pod = next((pod for pod in install.pods if extender_of(pod.spec)), None)
+    pod = next(iter(install.pods), None)
     spec = pod.spec if pod else install.deployment.spec.template.spec if install.deployment else None
     extender = extender_of(spec) if spec else None
     if extender is not None:

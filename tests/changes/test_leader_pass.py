@@ -1,7 +1,6 @@
 """Whatever happens beside a pass, or in one, what is due is undone."""
 
 import asyncio
-import contextlib
 import copy
 import heapq
 import itertools
@@ -17,7 +16,7 @@ from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import Plan
 from bot.kube.client.leader import Leader
 from bot.kube.client.writer import Writer
-from bot.periodic_jobs import Clock
+from bot.periodic_jobs import Clock, in_background
 from bot.store import StoreError
 from handlers.changes.leader_pass import Leadership, Pace, WritableCluster, WritableClusters
 from tests.changes.deployments import EXTENDER, NOW, wants
@@ -274,18 +273,9 @@ class Replicas:
                 future.set_result(None)
         self.cluster.now = NOW + moment
 
-    @contextlib.asynccontextmanager
-    async def running(self):
-        tasks = [
-            asyncio.create_task(leader.run(lambda one=bot: self._work(one)))
-            for leader, bot in zip(self.leaders, self.bots, strict=True)
-        ]
-        try:
-            yield tasks
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+    def running(self):
+        both = zip(self.leaders, self.bots, strict=True)
+        return in_background(*(leader.run(lambda one=bot: self._work(one)) for leader, bot in both))
 
     async def _work(self, one: Replica) -> None:
         while True:

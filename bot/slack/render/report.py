@@ -14,7 +14,7 @@ import msgspec
 
 from bot.pprof.findings import short_name, top_table
 from bot.pprof.top import TopRow
-from bot.render.overview import brief, next_steps
+from bot.render.overview import as_shown, brief, next_steps
 from bot.render.words import (
     MARKS,
     SEVERITIES,
@@ -29,7 +29,7 @@ from bot.render.words import (
     telling,
     where,
 )
-from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report, as_shown, one_line
+from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report, one_line
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks
 from bot.slack.render.blocks import EVERYTHING, Room, action_button, closing_buttons, gist
