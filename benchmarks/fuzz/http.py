@@ -51,6 +51,7 @@ def endpoints() -> Generator[Target]:
     finally:
         loop.call_soon_threadsafe(stopped.set)
         thread.join()
+        loop.close()
 
 
 def _no() -> bool:

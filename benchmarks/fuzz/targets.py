@@ -64,7 +64,7 @@ _NOW = datetime(2026, 11, 21, 6, 13, 30, tzinfo=UTC)
 _VERSION = parse_version("v2.8.1")
 assert _VERSION
 
-_KEPT = {"schema", "code", "playbook", "severity", "confidence", "taken_at", "at", "columns"}
+_KEPT = {"schema", "code", "playbook", "severity", "confidence", "taken_at", "at", "columns", "verdict_key"}
 """What the bot alone writes."""
 _HOSTILE_SHARE = 0.2
 _UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}

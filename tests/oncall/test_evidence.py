@@ -138,7 +138,9 @@ async def test_the_head_s_next_step_is_the_first_of_the_answer_in_its_thread(rig
     await rig.passes(120, keeper, step_s=30)
     [head] = rig.heads()
     [reply] = rig.replies(head)
-    assert all("Remove pool=sick from the nodeSelector" in said for said in (text(head), reply))
+    first = "Check what is wrong with gpu-node-18 and its device plugin"
+    assert f"Next: \ntext\n{first}\n" in text(head)
+    assert f"\n1. {first}" in reply
 
 
 @on_rig(3)
