@@ -277,9 +277,9 @@ class _TerminalPage(NamedTuple):
         if len(lines) < 2:
             return lines
         kinds = Counter(source.partition(" of ")[0] for source in dict.fromkeys(gap.source for gap in gaps))
-        counted = [f"{count} x {self.say.name(kind, 'sources')}" for kind, count in kinds.items()]
-        unread = Text("render.not-read", names=some_names(counted if len(sources) > 1 else sources, _PROBLEMS_SHOWN))
-        return self._cut([_Line("  ", self.say.words(unread), style=_LABEL), *lines], 1)
+        counted = [self.say.name(kind, "sources") + (f" ({count})" if count > 1 else "") for kind, count in kinds.items()]
+        unread = Text("render.kinds-not-read", kinds=some_names(counted, _PROBLEMS_SHOWN))
+        return self._cut(self._prose(unread, "  ", style=_LABEL), 1)
 
     def _gaps(self, gaps: Sequence[Gap]) -> list[_Line]:
         """Gaps of one kind, such as logs, stand together with the first one's reason."""

@@ -4,6 +4,7 @@ import pytest
 
 from bot.hami.signatures import Hit, find, signatures
 from bot.hami.version import Version
+from bot.texts import Texts
 
 IDS = [signature.id for signature in signatures()]
 
@@ -33,10 +34,11 @@ def test_of_a_line_that_is_repeated_the_last_one_is_quoted():
 
 @pytest.mark.parametrize("version", [None, Version(2, 4, 0), Version(2, 8, 2), Version(2, 10, 0)])
 @pytest.mark.parametrize("classed", [False, True])
-def test_what_a_signature_says_of_a_version_is_a_whole_sentence(version, classed):
+@pytest.mark.parametrize("say", [Texts("en"), Texts("zh")], ids=["en", "zh"])
+def test_what_a_signature_says_of_a_version_is_a_whole_sentence_and_its_fix_has_no_full_stop(version, classed, say):
     for one in signatures():
         hit = Hit(one, one.example, 0, version, classed)
-        for text in (*hit.means.values.values(), *hit.fix.values.values()):
-            assert text
-            assert not {"[[", "]]", " |", " ."} & {text[at : at + 2] for at in range(len(text))}
-            assert text[-1] in ".。)"
+        means, fix = say.words(hit.means), say.words(hit.fix)
+        assert not {"[[", "]]", " |", " ."} & {text[at : at + 2] for text in (means, fix) for at in range(len(text))}
+        assert means[-1] in ".。)"
+        assert fix[-1] not in ".。"

@@ -14,7 +14,7 @@ import msgspec
 
 from bot.finding_codes import Code
 from bot.hami.version import Version, is_among
-from bot.texts import Text, literal
+from bot.texts import Text, literal, unstopped
 
 Where = Literal[
     "plugin-log",
@@ -112,7 +112,8 @@ class Hit(NamedTuple):
 
     @property
     def fix(self) -> Text:
-        return literal(self._said(self.signature.en.fix), self._said(self.signature.zh.fix))
+        """The fix as a step's label, without the full stop."""
+        return unstopped(literal(self._said(self.signature.en.fix), self._said(self.signature.zh.fix)))
 
     @property
     def fix_looks(self) -> bool:

@@ -15,7 +15,7 @@ from bot.hami.vendors import vendor_of_resource
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, act, step
-from bot.texts import Text, sentences, together, unstopped
+from bot.texts import Text, sentences, together
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen, is_monitor
 from playbooks.gather.pods import asks_for_devices
@@ -225,12 +225,12 @@ def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
     """What the signature says, or what the amounts in the words tell."""
     signature, fix = word.hit.signature, [fix_of(word.hit, scene.pod, kubectl_pod(scene.pod, "get", "-o", "yaml"))]
     if signature.recreates:
-        fix = [recreate(scene.pod, unstopped(word.hit.fix))]
+        fix = [recreate(scene.pod, word.hit.fix)]
     elif signature.looks == "classed" and "nvidia" not in scene.pod.spec.runtime_class_name:
-        fix = [edit_owner(scene.pod, unstopped(word.hit.fix), of_class("nvidia"))]
+        fix = [edit_owner(scene.pod, word.hit.fix, of_class("nvidia"))]
     elif signature.id == _NCCL:
         off = {"name": word.log.container, "env": [{"name": "CUDA_DISABLE_CONTROL", "value": "true"}]}
-        fix = [edit_owner(scene.pod, unstopped(word.hit.fix), {"spec": {"containers": [off]}})]
+        fix = [edit_owner(scene.pod, word.hit.fix, {"spec": {"containers": [off]}})]
     elif signature.code == "gpu-memory-limit" and scene.once(given).shares:
         fix = [_more_memory(scene, word)]
     if signature.id == "core-oom" and (amounts := _AMOUNTS.search(word.hit.quote)):
