@@ -347,7 +347,7 @@ def test_a_pod_whose_cards_were_not_handed_out_yet_is_told_so(tmp_path: Path) ->
 def test_a_running_pod_runs(tmp_path: Path) -> None:
     report = report_on(tmp_path, placed(phase="Running"))
     assert (codes(report), report.severity) == (["running"], "info")
-    assert report.verdict.startswith("ml/wl is running on gpu-1. Nothing wrong was seen. Its own log was not read")
+    assert report.verdict.startswith("ml/wl is running on gpu-1. Nothing wrong was seen; its own log, ")
 
 
 def test_a_finished_pod_has_finished(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_a_pod_alone_on_its_gpu_is_told_that_its_core_limit_does_not_hold(tmp_pa
 def test_a_mig_instance_keeps_its_cores_by_itself(tmp_path: Path) -> None:
     node = gpu_node("gpu-1", card("GPU-0", mode="mig"), card("GPU-1"))
     report = ask(tmp_path, cluster(with_container(CORES), node, plugin()))
-    assert cause(report).claim == "ml/wl is running on gpu-1."
+    assert cause(report).claim == "ml/wl is running on gpu-1. Nothing wrong was seen; its own log was not read."
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_mig_instance_keeps_its_cores_by_itself(tmp_path: Path) -> None:
 def test_a_core_limit_that_may_hold_is_only_a_step(tmp_path: Path, others: list[Object], told: str) -> None:
     """Another pod is there, or no monitor that would lift the limit."""
     report = asked(tmp_path, with_container(CORES), *others)
-    assert cause(report).claim == "ml/wl is running on gpu-1."
+    assert cause(report).claim == "ml/wl is running on gpu-1. Nothing wrong was seen."
     assert told in cause(report).next_actions[0].label
 
 
@@ -116,7 +116,7 @@ def test_volcano_s_shares_of_a_gpu_have_the_same_limits(tmp_path: Path, fields: 
 
 def test_a_privileged_container_is_only_a_step(tmp_path: Path) -> None:
     report = asked(tmp_path, with_container(securityContext={"privileged": True}))
-    assert cause(report).claim == "ml/wl is running on gpu-1."
+    assert cause(report).claim == "ml/wl is running on gpu-1. Nothing wrong was seen."
     assert "Container main is privileged" in cause(report).next_actions[0].label
 
 
@@ -142,7 +142,7 @@ def test_a_monitor_that_reads_another_directory_has_no_figures_of_the_pod(tmp_pa
 @pytest.mark.parametrize("read", ["/data/hami/vgpu/containers", "/data/hami/vgpu/containers/", ""])
 def test_a_monitor_that_reads_what_the_plugin_writes_needs_no_word(tmp_path: Path, read: str) -> None:
     report = asked(tmp_path, with_container(), with_paths("/data/hami/", read))
-    assert cause(report).claim == "ml/wl is running on gpu-1."
+    assert cause(report).claim == "ml/wl is running on gpu-1. Nothing wrong was seen."
 
 
 INIT_FIRST = given("gpu-1", ("GPU-0", 8000, 0)) | {"hami.io/vgpu-devices-allocated": ";GPU-0,NVIDIA,8000,0:;"}
@@ -161,7 +161,7 @@ def test_an_init_container_that_has_a_gpu_itself_needs_no_word(tmp_path: Path) -
     text = "GPU-0,NVIDIA,8000,0:;GPU-0,NVIDIA,8000,0:;"
     one = with_container(INIT_FIRST | {"hami.io/vgpu-devices-allocated": text})
     one["spec"]["initContainers"] = [container(one["spec"]["containers"][0]["resources"]["limits"], "warm-up")]
-    assert cause(asked(tmp_path, one, plugin())).claim == "ml/wl is running on gpu-1."
+    assert cause(asked(tmp_path, one, plugin())).claim == "ml/wl is running on gpu-1. Nothing wrong was seen."
 
 
 def told_as_wrong(tmp_path: Path, one: Object, *others: Object, node: Object | None = None, version: str = "") -> str:

@@ -261,7 +261,7 @@ def test_a_pod_that_got_another_chip_is_told_that_its_resource_means_both(tmp_pa
     mixed = ask(tmp_path / "mixed", [*hami, npus("npu-1", "Ascend910B4-1"), runs])
     assert "Ascend910B4-1" in cause(mixed).claim
     plain = ask(tmp_path / "plain", [*hami, npus("npu-1", "Ascend910B4"), runs])
-    assert cause(plain).claim == "ml/wl is running on npu-1."
+    assert cause(plain).claim == "ml/wl is running on npu-1. Nothing wrong was seen."
 
 
 HCU = {"hygon.com/hcunum": "1", "hygon.com/hcumem": "20000", "hygon.com/hcucores": "50"}

@@ -27,7 +27,7 @@ from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import GpuContainers
 from playbooks.rules.common.findings import Part, finding
-from playbooks.rules.common.holders import edit_owner, without_env
+from playbooks.rules.common.holders import edit_owner, recreate, without_env
 from playbooks.rules.placed.container_faults import (
     contradictions,
     given,
@@ -70,6 +70,8 @@ def running(scene: PlacedScene) -> Iterator[Finding]:
     proofs = [quotes.of_pod(pod, "Running", "{.status.phase}")]
     if first is not None:
         claim, proofs = sentences(claim, first.text), [*proofs, *first.proofs]
+    elif scene.seen:
+        claim = sentences(claim, Text("running.fine"))
     ordered = sorted(remarks, key=lambda remark: remark is not first)
     steps = [step for remark in ordered for step in remark.steps]
     severity: Severity = "warning" if wrong else "info"
@@ -99,10 +101,11 @@ def _of_log(scene: PlacedScene, told: Sequence[Part]) -> Iterator[Part]:
     """That nothing is known of what it prints, where no other fact of it was `told`."""
     held, mig = scene.once(given), {card.uuid for card in scene.cards if card.mode == "mig"}
     names = [container.name for container in held.containers]
-    if scene.log_unread and names and any(share.uuid not in mig for share in held.shares):
+    if scene.log_unread and names:
         look = kubectl("-n", scene.pod.namespace, "logs", scene.pod.name, "-c", names[0], "--tail=200")
-        fact = "" if told else Text("running.log-unread")
-        yield Part(fact, steps=[step(Text("running.read-log"), look)])
+        key = "log" if all(share.uuid in mig for share in held.shares) else "core-log"  # HAMi-core is not in MIG instances
+        fact = "" if told else Text(f"running.{key}-unread")
+        yield Part(fact, steps=[step(Text(f"running.read-{key}"), look)])
 
 
 def _unemptied(scene: PlacedScene) -> Iterator[Part]:
@@ -115,8 +118,13 @@ def _unemptied(scene: PlacedScene) -> Iterator[Part]:
     beside = [pod for pod in pods if pod.metadata.uid != scene.pod.metadata.uid and was_allocated(pod)]
     if all("," in (pod.metadata.annotation(_TO_GIVE) or "") for pod in beside) and beside:
         return
-    fix = act(Text("limit-remark.fix-unemptied"), kubectl_pod(scene.pod, "get", "-o", "yaml"))
-    yield Part(Text("limit-remark.unemptied"), [quotes.of_pod_annotation(scene.pod, _TO_GIVE)], [fix])
+    kept, (container, *_) = given_by_hami(scene.pod.metadata), scene.once(given).containers or scene.pod.spec.containers
+    has = kept[0] if kept else "devices-allocated"
+    of = ("-n", scene.pod.namespace, "exec", scene.pod.name, "-c", container.name)
+    look = step(Text("limit-remark.which-gpus", key=has), kubectl(*of, "--", "nvidia-smi", "-L"))
+    proofs = [quotes.of_pod_annotation(scene.pod, key) for key in (_TO_GIVE, *(kept or ())[:1])]
+    fix = recreate(scene.pod, Text("limit-remark.fix-unemptied"))
+    yield Part(Text("limit-remark.unemptied", key=_TO_GIVE), proofs, [look, fix])
 
 
 def _of_scaling(scene: PlacedScene) -> Iterator[Part]:
