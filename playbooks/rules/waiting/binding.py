@@ -55,14 +55,15 @@ Owners = Mapping[tuple[str, str], Pod | Gap | None]
 
 
 class NodeLock(NamedTuple):
-    """A node's lock in words. `passing`: the next bind on the node releases the lock, so it keeps no pod out. `unseen`
-    is the pod of the lock if it could not be read, so that it may be gone or not.
+    """A node's lock in words. `passing`: the next bind on the node releases the lock, so it keeps no pod out. `owner` is
+    the namespace and pod of the lock; `unseen`: it could not be read, so that it may be gone or not.
     """
 
     code: Code
     claim: Prose
     passing: bool = False
-    unseen: tuple[str, str] | None = None
+    owner: tuple[str, str] | None = None
+    unseen: bool = False
     key: str = LOCK_KEY
     kept_until: str = ""
 
@@ -310,23 +311,30 @@ def lock_in_words(node: Node, state: LockState, expiry: timedelta, key: str = LO
         "age": max(0, int(state.age.total_seconds())),
         "expires": format_time(after(state.lock.taken_at, expiry)),
     }
-    unseen = (state.lock.namespace, state.lock.pod) if state.why == "unseen" else None
-    until = values["expires"] if state.why in ("kept", "ended", "served") else ""
-    return NodeLock(code, Text(_CLAIMS[state.phase, state.why], **values), state.passing, unseen, key, str(until))
+    return NodeLock(
+        code,
+        Text(_CLAIMS[state.phase, state.why], **values),
+        passing=state.passing,
+        owner=(state.lock.namespace, state.lock.pod),
+        unseen=state.why == "unseen",
+        key=key,
+        kept_until=str(values["expires"]) if state.why in ("kept", "ended", "served") else "",
+    )
 
 
 def lock_actions(node: str, held: NodeLock) -> list[NextAction]:
-    """The steps to wait for the lock's end, to look at it and a pod that was not read, and to remove an idle one."""
-    path = held.key.replace(".", "\\.")
-    look = kubectl("get", "node", node, "-o", f"jsonpath={{.metadata.annotations.{path}}}")
-    wait = [step(Text("node-lock.wait", until=held.kept_until), "")] if held.kept_until else []
-    actions = [*wait, step(Text("node-lock.look"), look)]
-    if held.unseen:
-        namespace, pod = held.unseen
+    """The steps to wait for the lock's end, to look at its pod, or at a lock that names none, and to remove an idle one."""
+    actions = [step(Text("node-lock.wait", until=held.kept_until), "")] if held.kept_until else []
+    if held.owner:
+        namespace, pod = held.owner
         actions.append(step(Text("node-lock.owner"), kubectl("-n", namespace, "get", "pod", pod)))
+    else:
+        path = held.key.replace(".", "\\.")
+        look = kubectl("get", "node", node, "-o", f"jsonpath={{.metadata.annotations.{path}}}")
+        actions.append(step(Text("node-lock.look"), look))
     if held.code in ("node-lock-dangling", "node-lock-malformed"):
-        release = kubectl("annotate", "node", node, f"{held.key}-")
-        actions.append(act(Text("node-lock.release"), release))
+        said = Text("node-lock.release" if held.owner else "node-lock.remove")
+        actions.append(act(said, kubectl("annotate", "node", node, f"{held.key}-")))
     return actions
 
 
