@@ -277,7 +277,9 @@ class _TerminalPage(NamedTuple):
         if len(lines) < 2:
             return lines
         kinds = Counter(source.partition(" of ")[0] for source in dict.fromkeys(gap.source for gap in gaps))
-        counted = [self.say.name(kind, "sources") + (f" ({count})" if count > 1 else "") for kind, count in kinds.items()]
+        counted = [
+            self.say.name(kind, "sources") + (f" ({count})" if count > 1 else "") for kind, count in kinds.items()
+        ]
         unread = Text("render.kinds-not-read", kinds=some_names(counted, _PROBLEMS_SHOWN))
         return self._cut(self._prose(unread, "  ", style=_LABEL), 1)
 

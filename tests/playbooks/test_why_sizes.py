@@ -69,7 +69,10 @@ def test_more_than_the_chosen_nodes_cards_have_is_told_as_such_and_where_it_woul
     expected = "Waiting will not help: no GPU of gpu-1 has 20,000 MiB, even empty: at most 15,360 MiB (NVIDIA small)."
     assert report.verdict == expected
     assert any('"devmem": 15360' in quote for quote in quotes(report))
-    assert "from the nodeSelector, if the pod may run elsewhere (gpu-2 would take the pod now); edit Pod" in labels_of(report)[0]
+    assert (
+        "from the nodeSelector, if the pod may run elsewhere (gpu-2 would take the pod now); edit Pod"
+        in labels_of(report)[0]
+    )
     assert "at most 15,360 MiB per GPU" in labels_of(report)[1]
 
 

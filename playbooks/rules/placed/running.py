@@ -103,9 +103,9 @@ def _of_log(scene: PlacedScene, told: Sequence[Part]) -> Iterator[Part]:
     names = [container.name for container in held.containers]
     if scene.log_unread and names:
         look = kubectl("-n", scene.pod.namespace, "logs", scene.pod.name, "-c", names[0], "--tail=200")
-        key = "log" if all(share.uuid in mig for share in held.shares) else "core-log"  # HAMi-core is not in MIG instances
-        fact = "" if told else Text(f"running.{key}-unread")
-        yield Part(fact, steps=[step(Text(f"running.read-{key}"), look)])
+        plain = all(share.uuid in mig for share in held.shares)  # HAMi-core is not loaded for MIG instances
+        fact = "" if told else Text("running.log-unread" if plain else "running.core-log-unread")
+        yield Part(fact, steps=[step(Text("running.read-log" if plain else "running.read-core-log"), look)])
 
 
 def _unemptied(scene: PlacedScene) -> Iterator[Part]:

@@ -55,8 +55,9 @@ Owners = Mapping[tuple[str, str], Pod | Gap | None]
 
 
 class NodeLock(NamedTuple):
-    """A node's lock in words. `passing`: the next bind on the node releases the lock, so it keeps no pod out. `owner` is
-    the namespace and pod of the lock; `unseen`: it could not be read, so that it may be gone or not.
+    """A node's lock in words. `passing`: the next bind on the node releases the lock, so it keeps no pod out.
+
+    `owner` is the namespace and pod of the lock; `unseen`: it could not be read, so that it may be gone or not.
     """
 
     code: Code
@@ -323,7 +324,7 @@ def lock_in_words(node: Node, state: LockState, expiry: timedelta, key: str = LO
 
 
 def lock_actions(node: str, held: NodeLock) -> list[NextAction]:
-    """The steps to wait for the lock's end, to look at its pod, or at a lock that names none, and to remove an idle one."""
+    """The steps to wait for the lock's end, to look at its pod, or at a lock without one, and to remove an idle lock."""
     actions = [step(Text("node-lock.wait", until=held.kept_until), "")] if held.kept_until else []
     if held.owner:
         namespace, pod = held.owner
