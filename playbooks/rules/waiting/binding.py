@@ -324,7 +324,7 @@ def lock_in_words(node: Node, state: LockState, expiry: timedelta, key: str = LO
 
 
 def lock_actions(node: str, held: NodeLock) -> list[NextAction]:
-    """The steps to wait for the lock's end, to look at its pod (or the lock, which has none) and to remove an idle one."""
+    """The steps to wait for the lock's end, to look at its pod (or the lock, if it has none), to remove an idle one."""
     actions = [step(Text("node-lock.wait", until=held.kept_until), "")] if held.kept_until else []
     if held.owner:
         namespace, pod = held.owner
