@@ -33,7 +33,7 @@ VERDICT_LIMIT = 140
 _LONGEST_CLAIM = 400
 _READS = re.compile(
     r"kubectl(?: --?[\w-]+(?:=\S+| (?:'[^']*'|[^-\s]\S*)))* "
-    r"(?:get|describe|logs|auth|config (?:get-contexts|view)|top|version|exec [^|;&]* (?:printenv|nvidia-smi -L))\b"
+    r"(?:get|describe|logs|auth|config (?:get-contexts|view)|top|version|exec [^|;&]* printenv)\b"
     r"(?!.*(?:&&|; |\| (?!grep)))"
 )
 """Matches a kubectl command that changes nothing: options may stand before the verb, and no second kubectl follows."""

@@ -121,7 +121,7 @@ def _unemptied(scene: PlacedScene) -> Iterator[Part]:
     kept, (container, *_) = given_by_hami(scene.pod.metadata), scene.once(given).containers or scene.pod.spec.containers
     has = kept[0] if kept else "devices-allocated"
     of = ("-n", scene.pod.namespace, "exec", scene.pod.name, "-c", container.name)
-    look = step(Text("limit-remark.which-gpus", key=has), kubectl(*of, "--", "nvidia-smi", "-L"))
+    look = step(Text("limit-remark.which-gpus", key=has), kubectl(*of, "--", "printenv"))
     proofs = [quotes.of_pod_annotation(scene.pod, key) for key in (_TO_GIVE, *(kept or ())[:1])]
     fix = recreate(scene.pod, Text("limit-remark.fix-unemptied"))
     yield Part(Text("limit-remark.unemptied", key=_TO_GIVE), proofs, [look, fix])

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+
+import msgspec
 
 from bot.finding_codes import Code, as_code
 from bot.hami.installation.install import Install, read_forbidden
@@ -54,7 +55,7 @@ Owners = Mapping[tuple[str, str], Pod | Gap | None]
 """The pods that locks name, by namespace and name; None for one that was looked up and does not exist."""
 
 
-class NodeLock(NamedTuple):
+class NodeLock(msgspec.Struct, frozen=True):
     """A node's lock in words. `passing`: the next bind on the node releases the lock, so it keeps no pod out.
 
     `owner` is the namespace and pod of the lock; `unseen`: it could not be read, so that it may be gone or not.
