@@ -166,7 +166,7 @@ def read_pods(manifests: Iterable[Manifest]) -> list[ManifestPod]:
 
 
 def _documents(manifest: Manifest) -> list[object]:
-    text = _FENCE.sub("", manifest.text.lstrip("\ufeff"))
+    text = _FENCE.sub("", manifest.text.lstrip("\ufeff").replace("\u00a0", " "))  # copied out of a page
     if _HELM.search(text):
         raise _template(manifest)
     try:
@@ -267,7 +267,7 @@ class _Walk:
 
     def _below(self, child: object, at: _Place) -> Iterator[ManifestPod]:
         """The objects of a list are told apart by their names."""
-        for part in _list(child) or [child]:
+        for part in cast("list[object]", child) if isinstance(child, list) else [child]:
             fields = _fields(part)
             name = fields.get("groupName", fields.get("name")) if part is not child else None
             if isinstance(fields.get("kind"), str) and "apiVersion" in fields:
