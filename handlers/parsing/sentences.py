@@ -153,7 +153,7 @@ def _command(found: Named, intents: Sequence[str], about: Sequence[str], pod: st
     asks = {"fit", "wish"} & {*intents} or about[:1] == ["fit"] or (found.type and (first == "free" or not intents))
     if cards := _cards(found, needs_fit=bool(of_it and (why or not _MANY.search(found.rest))) or not asks):
         return Meant(["fit", *cards, *(["-n", found.namespace] if found.namespace else [])])
-    if of_it and why and found.nodes or (before.pods and _WHY_NOT.search(found.rest)):
+    if (of_it and why and found.nodes) or (before.pods and _WHY_NOT.search(found.rest)):
         return Meant(["why", before.pods[0]])
     if found.nodes:
         is_health = first in ("", "gpus") and (_HEALTH.search(found.rest) or (first and why))
