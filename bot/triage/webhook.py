@@ -45,7 +45,7 @@ _MEASURED = (
 )  # fmt: skip
 _NAMESPACES = ("exported_namespace", "podnamespace", "quotanamespace", "namespace")
 _NODES = ("exported_node", "nodename", "nodeid", "node", "Hostname", "kubernetes_io_hostname")
-_PLACES = ("host", "instance", "server", "target", "machine", "computer")
+_PLACES = ("host", "instance", "server", "target", "machine", "computer", "fqdn")
 """Labels that may hold a node's name or address, or something else."""
 _GPUS = ("uuid", "deviceuuid", "gpuuuid", "dcgmfidevuuid")
 _OWNERS = (
@@ -116,8 +116,7 @@ class Alert(msgspec.Struct, frozen=True):
         labels = _plain(self.labels)
         if any(name in labels for name in _OTHERS):
             return ()
-        said = [labels.get(name, "").lower() for name in _PLACES]
-        said = [text.partition("://")[2] or text for text in said]
+        said = [text.partition("://")[2] or text for text in (labels.get(name, "").lower() for name in _PLACES)]
         named = [labels.get(name, "").lower() for name in _NODES]  # a host may be called in capitals, a node never
         hosts = [self.node, *named, *(text.partition("/")[0].rpartition(":")[0] or text for text in said)]
         return tuple(dict.fromkeys(filter(None, (*hosts, *(host.partition(".")[0] for host in hosts)))))

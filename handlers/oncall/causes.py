@@ -92,7 +92,7 @@ async def find_causes(sources: Sources, given: Sequence[Alert]) -> AlertCauses:
 
 async def questions(sources: Sources, given: Sequence[Alert]) -> list[AlertQuestion]:
     """What to ask about each alert, most telling first: HAMi itself, a pod, what owns pods, a node, a GPU's node."""
-    install = (await gather_install(sources)).install if any(alert.namespace for alert in given) else None
+    install = (await gather_install(sources)).install
     unsure = any(not alert.pod and not alert.owner for alert in given)
     nodes = await seen("nodes", sources.cluster.list(NODES)) if unsure else []
     by_place: dict[str, str] = {}
@@ -119,11 +119,11 @@ def _node(alert: Alert, by_place: Mapping[str, str]) -> str:
     return next((by_place[place] for place in alert.places if place in by_place), "")
 
 
-def _of_hami(alert: Alert, install: Install | None) -> AlertQuestion | None:
+def _of_hami(alert: Alert, install: Install) -> AlertQuestion | None:
     """For HAMi's own workloads: `nodes` says what is wrong with its device plugin, `status` with the rest."""
     kind, _, name = alert.owner.partition("/")[2].partition("/")
     named = name or alert.pod or alert.labels.get("service") or alert.labels.get("job", "")
-    if install is None or not named or install.namespace != alert.namespace:
+    if not named or alert.namespace not in ("", install.namespace):
         return None
     if not is_of_hami(named) and not (install.deployment and named == install.deployment.name):
         return None

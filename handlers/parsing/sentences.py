@@ -65,6 +65,7 @@ _UNIT = r"(gi|mi|gib|mib|gb|mb|gigs?|megs?|g|m|%)(?![a-z])"
 _SHAPE = re.compile(rf"(?<![\w.])(\d+)\s*[x*×]\s*(\d+(?:\.\d+)?)\s*{_UNIT}", re.IGNORECASE)
 _AMOUNT = re.compile(rf"\s*{_UNIT}", re.IGNORECASE)
 _SIZE = re.compile(rf"(?<![\w.-])(\d+(?:\.\d+)?)\s*{_UNIT}", re.IGNORECASE)
+_HALF = re.compile(r"\bhalf (?:of )?an?\b|半[张块个]")
 _NUMBERS = ["a an one 一", "two 两 二", "three 三", "four 四", "five 五", "six 六", "seven 七", "eight 八"]
 _WORDS_FOR = {word: number for number, words in enumerate(_NUMBERS, 1) for word in words.split()}
 _MANY = re.compile(r"\d|\b(?:two|three|four|five|six|seven|eight)\b|[两二三四五六七八]")
@@ -371,10 +372,11 @@ def _cards(found: Named, *, needs_fit: bool) -> list[str]:
     many = re.search(rf"(?<![a-z0-9.]){_HOW_MANY}(?:{_OF_CARDS}|(?=\s|$))", found.rest) if found.type else None
     asked_for = (re.search(rf"(?<![a-z0-9.]){_HOW_MANY}{cards}", found.rest) for cards in _OF_CARDS)
     many = next(filter(None, asked_for), many)
-    if not (many and size) and (needs_fit or not (many or size)):
+    amount = _size(size[1], size[2]) if size else "50%" if _HALF.search(found.rest) else ""
+    if not (many and amount) and (needs_fit or not (many or amount)):
         return []
     count = (_WORDS_FOR.get(many[1]) or int(many[1])) if many else 1
-    return asked(count, _size(size[1], size[2]) if size else "")
+    return asked(count, amount)
 
 
 def _size(number: str, unit: str) -> str:
