@@ -39,10 +39,13 @@ _GRAPH = "generatorURL"
 
 # Of whom the alert is, the first of these that is there: an exporter's own pod stands in `pod`, and the pod that it
 # measured in `exported_pod`, unless the scrape has honorLabels; HAMi before 2.9 has names of its own for it.
-_MEASURED = (("exported_namespace", "exported_pod"), ("podnamespace", "podname"), ("pod_namespace", "pod_name"))
-_NAMESPACES = ("exported_namespace", "podnamespace", "namespace")
+_MEASURED = (
+    ("exported_namespace", "exported_pod"), ("exported_namespace", "pod_name"), ("podnamespace", "podname"),
+    ("pod_namespace", "pod_name"),
+)  # fmt: skip
+_NAMESPACES = ("exported_namespace", "podnamespace", "quotanamespace", "namespace")
 _NODES = ("exported_node", "nodename", "nodeid", "node", "Hostname", "kubernetes_io_hostname")
-_PLACES = ("host", "instance", "server", "target", "machine", "computer")
+_PLACES = ("host", "instance", "server", "target", "machine", "computer", "fqdn")
 """Labels that may hold a node's name or address, or something else."""
 _GPUS = ("uuid", "deviceuuid", "gpuuuid", "dcgmfidevuuid")
 _OWNERS = (
@@ -103,13 +106,19 @@ class Alert(msgspec.Struct, frozen=True):
         return next((labels[name] for name in _GPUS if labels.get(name)), "")
 
     @property
+    def quota(self) -> str:
+        """What the quota counts that the alert is about, if that is devices (`requests.nvidia.com/gpu`), or empty."""
+        return _quota(_plain(self.labels))
+
+    @property
     def places(self) -> tuple[str, ...]:
         """What may be the name or address of the alert's node; only the cluster knows which is."""
         labels = _plain(self.labels)
         if any(name in labels for name in _OTHERS):
             return ()
-        said = [labels.get(name, "").partition("://")[2] or labels.get(name, "") for name in _PLACES]
-        hosts = [self.node, *(text.partition("/")[0].rpartition(":")[0] or text for text in said)]
+        said = [text.partition("://")[2] or text for text in (labels.get(name, "").lower() for name in _PLACES)]
+        named = [labels.get(name, "").lower() for name in _NODES]  # a host may be called in capitals, a node never
+        hosts = [self.node, *named, *(text.partition("/")[0].rpartition(":")[0] or text for text in said)]
         return tuple(dict.fromkeys(filter(None, (*hosts, *(host.partition(".")[0] for host in hosts)))))
 
     @property
@@ -178,6 +187,12 @@ def first_named(labels: Mapping[str, str], names: Sequence[str]) -> str:
     return next((labels[name] for name in names if _NAME.fullmatch(labels.get(name, ""))), "")
 
 
+def _quota(labels: Mapping[str, str]) -> str:
+    """By kube-state-metrics' labels, or HAMi's `quotaName` (2.7) and `quota_name` (2.9)."""
+    counted = labels.get("resource" if "resourcequota" in labels else "quota", "")
+    return counted if "/" in counted else ""
+
+
 def _pod(labels: Mapping[str, str]) -> tuple[str, str]:
     for names in _MEASURED:
         namespace, pod = (first_named(labels, (name,)) for name in names)
@@ -193,6 +208,7 @@ def _only_measures(labels: Mapping[str, str]) -> bool:
     """Whether `pod` was only scraped, as an exporter's is; a program's that tells of itself is the alert's subject."""
     pod, scraped = labels["pod"], [labels.get(name, "").rpartition("/")[2] for name in _SCRAPED]
     names_other = any(labels.get(name) for name in (*_NODES, *_GPUS, *(label for label, _ in _OWNERS)))
+    names_other = names_other or bool(_quota(labels))
     measures = bool(_MEASURES.search(pod)) or (names_other and pod.startswith("hami-"))
     if any(name and name in pod for name in scraped):
         return measures or names_other

@@ -92,7 +92,7 @@ async def find_causes(sources: Sources, given: Sequence[Alert]) -> AlertCauses:
 
 async def questions(sources: Sources, given: Sequence[Alert]) -> list[AlertQuestion]:
     """What to ask about each alert, most telling first: HAMi itself, a pod, what owns pods, a node, a GPU's node."""
-    install = (await gather_install(sources)).install if any(alert.namespace for alert in given) else None
+    install = (await gather_install(sources)).install
     unsure = any(not alert.pod and not alert.owner for alert in given)
     nodes = await seen("nodes", sources.cluster.list(NODES)) if unsure else []
     by_place: dict[str, str] = {}
@@ -119,16 +119,16 @@ def _node(alert: Alert, by_place: Mapping[str, str]) -> str:
     return next((by_place[place] for place in alert.places if place in by_place), "")
 
 
-def _of_hami(alert: Alert, install: Install | None) -> AlertQuestion | None:
+def _of_hami(alert: Alert, install: Install) -> AlertQuestion | None:
     """For HAMi's own workloads: `nodes` says what is wrong with its device plugin, `status` with the rest."""
     kind, _, name = alert.owner.partition("/")[2].partition("/")
     named = name or alert.pod or alert.labels.get("service") or alert.labels.get("job", "")
-    if install is None or not named or install.namespace != alert.namespace:
+    if not named or alert.namespace not in ("", install.namespace):
         return None
     if not is_of_hami(named) and not (install.deployment and named == install.deployment.name):
         return None
-    if not name and not alert.pod and (alert.node or alert.gpu):
-        return None  # HAMi's metrics tell of nodes and GPUs
+    if not name and not alert.pod and (alert.node or alert.gpu or alert.quota):
+        return None  # HAMi's metrics tell of nodes, GPUs and quotas
     on_nodes = kind == "ds" or "device-plugin" in named
     return AlertQuestion("nodes" if on_nodes else "status", "", f"{alert.namespace}/{kind}/{name}" if name else named)
 
@@ -136,6 +136,8 @@ def _of_hami(alert: Alert, install: Install | None) -> AlertQuestion | None:
 def _asked(alert: Alert, node: str, gpu: GpuRow | None) -> AlertQuestion:
     if subject := f"{alert.namespace}/{alert.pod}" if alert.pod else alert.owner:
         return AlertQuestion("why", subject, subject)
+    if alert.quota and alert.namespace:
+        return AlertQuestion("quota", alert.namespace, alert.namespace)
     node = node or (gpu.node if gpu else alert.node)
     return AlertQuestion("nodes", node, node) if node else AlertQuestion()
 
@@ -265,6 +267,8 @@ def _request(verb: str, subject: str) -> Any:
             return playbook.request()
         if verb == "why":
             return playbook.request(pod=subject)
+        if verb == "quota":
+            return playbook.request(namespace=subject)
         return playbook.request(node="" if is_about_all(verb, subject) else subject)
     except UsageError as error:  # the name came with an alert, nobody typed it
         raise UsageError(

@@ -45,6 +45,12 @@ _PASTED = re.compile(
 )
 """The text of an event, a condition or a log line that was pasted."""
 _WHY = re.compile(r"\bwhy\b|[为為](?:什[么麼]|啥|何)|什[么麼]原因|咋|怎[么麼]")
+_WHY_NOT = re.compile(r"\bwhy (?:not|isn't it|doesn't it|can't it)\b|[为為]什[么麼]不")
+_GUESS = re.compile(
+    r"^(?!.*(?:所有|全部|\b(?:all|any)\b)).*(?:\btoo (?:big|large|much|small|little|few)\b|\bnot enough\b|\bbecause\b|"
+    r"是不是|会不会|因[为為]|不[够足]|太[大小多少])"
+)
+"""A guess at what keeps a pod waiting."""
 _HEALTH = re.compile(r"\b(?:ok(?:ay)?|fine|well|(?:un)?healthy|alive|dead|down|broken|wrong)\b|正常|健康|坏|故障")
 _HOW_MUCH = re.compile(r"how (?:much|many) .*\bus(?:es?|ed|ing)\b|[用占]了?多少")
 _OTHERS = r"\b(?:else|others?|elsewhere)\b|其他|其它|别的"
@@ -53,15 +59,18 @@ _IT = r"\b(?:its?|this|that|he|one)\b(?! (?:cluster|hami|sched|version))|它|[�
 _OF_IT = re.compile(r"\bits?\b|\b(?:this|that) (?:pod|node|job|one)\b|它")
 _POINTS = re.compile(rf"{_IT}|\bthere\b|这里|那里")
 _THANKS = re.compile("[🙏👍🎉❤😀🙂]")
+_EMOJI = re.compile(r"(?<!\S):[a-z][a-z0-9_-]*:(?!\S)|(?<!\S):\+1:(?!\S)")
+"""An emoji as Slack delivers it; alone it asks nothing."""
 _UNIT = r"(gi|mi|gib|mib|gb|mb|gigs?|megs?|g|m|%)(?![a-z])"
 _SHAPE = re.compile(rf"(?<![\w.])(\d+)\s*[x*×]\s*(\d+(?:\.\d+)?)\s*{_UNIT}", re.IGNORECASE)
 _AMOUNT = re.compile(rf"\s*{_UNIT}", re.IGNORECASE)
 _SIZE = re.compile(rf"(?<![\w.-])(\d+(?:\.\d+)?)\s*{_UNIT}", re.IGNORECASE)
+_HALF = re.compile(r"\bhalf (?:of )?an?\b|半[张块个]")
 _NUMBERS = ["a an one 一", "two 两 二", "three 三", "four 四", "five 五", "six 六", "seven 七", "eight 八"]
 _WORDS_FOR = {word: number for number, words in enumerate(_NUMBERS, 1) for word in words.split()}
 _MANY = re.compile(r"\d|\b(?:two|three|four|five|six|seven|eight)\b|[两二三四五六七八]")
 _HOW_MANY = rf"(\d+|{'|'.join(_WORDS_FOR)})(?:\s*(?:whole|full|free|entire|idle|more))?\s*"
-_OF_CARDS = "(?:gpus?|cards?|devices?|张|块|个|卡)"
+_OF_CARDS = ("(?:gpus?|cards?|devices?|张|块|卡)", "个(?!\\s*[一两二三四五六七八\\d])")  # 一个 8 卡的任务 asks for 8
 
 
 class Meant(NamedTuple):
@@ -89,7 +98,7 @@ def as_verb(text: str) -> str:
 
 def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = (), pod: str = "") -> Meant:
     """What a message that is no command asks; `about` are the words that its thread is about, `pod` is its last pod."""
-    plain = " ".join(text.split())
+    plain = " ".join(_EMOJI.sub(" ", text).split()) or "👍"
     bare = plain.lower().strip(" `*_~.!?。！？🙏👍🎉❤️😀🙂:+")[:_LONGEST]
     if not bare or _whole("hello").fullmatch(bare) or _whole("thanks").fullmatch(f"{bare} "):
         thanks = not _whole("hello").fullmatch(bare) if bare else bool(_THANKS.search(plain))
@@ -99,6 +108,9 @@ def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()
         found = found._replace(
             pods=(), rest=f"{found.rest} {'nodes' if 'device-plugin' in found.pods[0] else 'scheduler'}"
         )
+    elif len(found.pods) > 1:  # an event names who reports it, too
+        others = tuple(pod for pod in found.pods if not is_of_hami(pod.rpartition("/")[2]))
+        found = found._replace(pods=others or found.pods)
     if _PASTED.search(plain):
         if pods := [pod for pod in found.pods if pod.rpartition("/")[2] in names.pods]:
             return _about_pods("why", pods)
@@ -106,6 +118,8 @@ def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()
         named = [word for word in words if re.search(r"[a-z][A-Z]", word) and known_word(word)]
         return Meant([], says="pasted", codes=tuple(dict.fromkeys((*named, *phrases_in(plain)))))
     intents = _intents(found.rest)
+    if _whole("thanked").match(bare) and not (found.pods or found.nodes or intents or _whole("asks").search(plain)):
+        return Meant([], says="thanks")
     if not intents and (mended := _intents(spelt := " ".join(map(_spelt, found.rest.split())))):
         found, intents = found._replace(rest=spelt), mended
     if "changing" in intents:
@@ -140,6 +154,8 @@ def _command(found: Named, intents: Sequence[str], about: Sequence[str], pod: st
     asks = {"fit", "wish"} & {*intents} or about[:1] == ["fit"] or (found.type and (first == "free" or not intents))
     if cards := _cards(found, needs_fit=bool(of_it and (why or not _MANY.search(found.rest))) or not asks):
         return Meant(["fit", *cards, *(["-n", found.namespace] if found.namespace else [])])
+    if (of_it and why and found.nodes) or (before.pods and _WHY_NOT.search(found.rest)):
+        return Meant(["why", before.pods[0]])
     if found.nodes:
         is_health = first in ("", "gpus") and (_HEALTH.search(found.rest) or (first and why))
         return _about_nodes(found.nodes, "nodes" if is_health else first, about)
@@ -149,6 +165,8 @@ def _command(found: Named, intents: Sequence[str], about: Sequence[str], pod: st
         return Meant(["logs", *before.pods])
     if about[:1] == ["fit"] and found.type and "fit" not in intents:
         return Meant([*_OF_ITS_TYPE.sub("", " ".join(about)).split(), "--type", found.type])
+    if before.pods and first in ("", "nodes", *_CARDS) and _GUESS.search(found.rest):
+        return Meant(["why", before.pods[0]])
     others = re.search(_OTHERS, found.rest)
     asked_of_it = ("", "pending", "status", "digest", *(("nodes", "latency", *_CARDS) if of_it else ()))
     if before.pods and not found.namespace and first in asked_of_it:
@@ -264,7 +282,8 @@ def _found(text: str, names: KnownNames) -> Named:
             maybe[word if "/" in word or not namespace else f"{namespace}/{word}"] = None
         else:
             continue
-        rest += [low[end:start], " "]
+        between = low[end:start]
+        rest += [_CALLED_NODE.sub(" ", between) if name in names.nodes else between, " "]
         end = token.start() + len(token[0].rstrip(_TAIL))
     others = "".join([*rest, low[end:]])
     if not (pods or nodes):
@@ -278,6 +297,7 @@ _BY_NUMBER = re.compile(
 _OF_TYPE = re.compile(r"\b(\d{1,3})\s?[x*×]\s?([a-z]\w*)")
 _TIMES = re.compile(r"\b([a-z]{1,4}\d{1,4}[a-z]?)\s?[x*×]\s?(\d{1,3})\b(?!\s*[gm%])")
 _OF_ITS_TYPE = re.compile(r" --type[= ]\S+|(?<=\d)x[a-z][\w-]*(?= |$)|(?<=\dx)[a-z][\w-]*:", re.IGNORECASE)
+_CALLED_NODE = re.compile(r"(?:\bnode|节点|机器|主机)[\s:`*_]*$")
 _WAITS = re.compile(r"why (?:i|doe|ha|wa)s(?:n't)? ([a-z]\S*) (?:still )?(?:pending|stuck|waiting|queued|hanging)")
 _NO_MODEL = re.compile(r"\b(?:code|port|line|pid|error)\s*[:=]?\s*$")
 _PLAIN = re.compile(r"[\d./:-]+[a-z%]{0,3}|\d+x\d+\w*|[ap]m|24/7")
@@ -326,7 +346,7 @@ def _word_meant(text: str, found: Named, intents: Sequence[str]) -> Meant | None
     if len(said) == 1 and known_word(text):
         return Meant(["help", known_word(text.strip(f"?!{_TAIL}"))])
     alone = len(rest) == 1 and not _intents(text.lower().replace(rest[0].lower(), ""))
-    if special and not found.nodes and ("meaning" in intents or alone):
+    if special and not found.nodes and ("meaning" in intents or alone or not (intents or found.pods)):
         return Meant(["help", special[0]])
     if "meaning" in intents and not (found.pods or found.nodes):
         no_names = {"what", "s", "meaning", "about", "is", "are", "a", "an", "the"}
@@ -348,15 +368,15 @@ def _cards(found: Named, *, needs_fit: bool) -> list[str]:
 
     if shape := _SHAPE.search(found.rest):
         return asked(shape[1], _size(shape[2], shape[3]))
-    if needs_fit:
-        return []
     size = _SIZE.search(found.rest)
     many = re.search(rf"(?<![a-z0-9.]){_HOW_MANY}(?:{_OF_CARDS}|(?=\s|$))", found.rest) if found.type else None
-    many = re.search(rf"(?<![a-z0-9.]){_HOW_MANY}{_OF_CARDS}", found.rest) or many
-    if not (many or size):
+    asked_for = (re.search(rf"(?<![a-z0-9.]){_HOW_MANY}{cards}", found.rest) for cards in _OF_CARDS)
+    many = next(filter(None, asked_for), many)
+    amount = _size(size[1], size[2]) if size else "50%" if _HALF.search(found.rest) else ""
+    if not (many and amount) and (needs_fit or not (many or amount)):
         return []
     count = (_WORDS_FOR.get(many[1]) or int(many[1])) if many else 1
-    return asked(count, _size(size[1], size[2]) if size else "")
+    return asked(count, amount)
 
 
 def _size(number: str, unit: str) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import structs
 
 from bot.errors import UsageError, WrongValue
+from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.models import Container, Pod, PodSpec
 from bot.kube.models.base import Model
 from bot.kube.models.pods import Affinity, ContainerPort, PodAntiAffinity, Volume
@@ -110,6 +111,7 @@ _VOLCANO = "batch.volcano.sh"
 _IN_COMMON = ("schedulerName", "nodeSelector", "tolerations", "affinity")
 """Fields of a pod's spec that some kinds have once for all of their pods."""
 _AMOUNTS = ("resources", "resourcesPerNode")
+_SHORT = {"gpu": DeviceConfig().gpus.count}
 _NO_TEMPLATES = ("metadata", "status", "volumeClaimTemplates")
 _GROUPS = ("leaderworker", "raycluster")
 _NAMELESS = ("", "spec", "template", "job", "workflow", "model", "component", "containerset", *_GROUPS)
@@ -166,7 +168,7 @@ def read_pods(manifests: Iterable[Manifest]) -> list[ManifestPod]:
 
 
 def _documents(manifest: Manifest) -> list[object]:
-    text = _FENCE.sub("", manifest.text.lstrip("\ufeff"))
+    text = _FENCE.sub("", manifest.text.lstrip("\ufeff").replace("\u00a0", " "))  # copied out of a page
     if _HELM.search(text):
         raise _template(manifest)
     try:
@@ -267,7 +269,7 @@ class _Walk:
 
     def _below(self, child: object, at: _Place) -> Iterator[ManifestPod]:
         """The objects of a list are told apart by their names."""
-        for part in _list(child) or [child]:
+        for part in cast("list[object]", child) if isinstance(child, list) else [child]:
             fields = _fields(part)
             name = fields.get("groupName", fields.get("name")) if part is not child else None
             if isinstance(fields.get("kind"), str) and "apiVersion" in fields:
@@ -280,6 +282,10 @@ class _Walk:
     def _pod(self, template: Mapping[str, object], at: _Place) -> ManifestPod:
         if at.inherited and (spec := _fields(template.get("spec"))):
             template = {**template, "spec": {**at.inherited, **spec}}
+        for container in map(_fields, _list(_fields(template.get("spec")).get("containers"))):
+            for some in map(_fields, _fields(container.get("resources")).values()):  # an empty value of a chart
+                for name in [name for name, amount in some.items() if amount is None]:
+                    del some[name]
         try:
             pod = msgspec.convert(template, ManifestPod, strict=False)
         except (msgspec.ValidationError, RecursionError) as error:
@@ -328,13 +334,19 @@ def _spec_without_template(fields: dict[str, object]) -> dict[str, object] | Non
     """The spec of pods that are written as containers, one container, or its resources alone; None of anything else."""
     spec = {key: value for key, value in fields.items() if key != "metadata"}
     alone = [_fields(fields.get(key)) for key in ("container", "script")]
-    alone += [{"resources": some} for key in _AMOUNTS if _is_amounts(some := _fields(fields.get(key)))]
+    alone += [{"resources": _named(some)} for key in _AMOUNTS if _is_amounts(some := _fields(fields.get(key)))]
     beside = [child for child in map(_fields, fields.values()) if _is_amounts(_fields(child.get("resources")))]
     containers = [*_list(fields.get("containers"))] if _is_pod_spec(fields) else []
     containers += [part for part in alone if part] or (beside if containers else [])
     if not containers:
         return None
     return {**spec, "containers": [{"name": "main", **_fields(container)} for container in containers]}
+
+
+def _named(amounts: dict[str, object]) -> dict[str, object]:
+    """The amounts by the names of the API: Dynamo calls NVIDIA's GPUs `gpu`."""
+    parts = {part: _fields(some) for part, some in amounts.items() if part in ("limits", "requests")}
+    return {part: {_SHORT.get(name, name): amount for name, amount in some.items()} for part, some in parts.items()}
 
 
 def _is_amounts(fields: dict[str, object]) -> bool:

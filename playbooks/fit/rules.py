@@ -13,6 +13,8 @@ from bot.hami.fit.advice import PlacementChange, smaller_requests
 from bot.hami.fit.blockers import Search, pods_to_end
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.request_parsing import asked_resources, unknown_policies
+from bot.hami.webhook import inits_of
+from bot.kube.quantities import parse_quantity
 from bot.report import VERDICT_LIMIT, Evidence, Finding, NextAction, step
 from bot.texts import Prose, Text, fitting
 from playbooks.fit import elsewhere
@@ -42,6 +44,7 @@ from playbooks.rules.dra import claims_of
 from playbooks.rules.quota.effects import Effect, proof, refusal
 
 _CHANGES_SHOWN = 2
+_OF_KUBERNETES = ("cpu", "memory", "ephemeral-storage")
 _NEAR = 0.6
 _MAX_TYPES = 6
 
@@ -58,6 +61,28 @@ def denied(scene: AskedScene) -> Iterator[Finding]:
     question = words_of(whole, scene.written.namespace) if whole else ("-f", file_of(scene.written))
     steps = [elsewhere.ask_again(scene.written, change, prose.command("fit", *question))]
     yield finding("admission-denied", claim, scene.confidence, (), proofs_of(scene), severity="warning", actions=steps)
+
+
+@rule("admission-denied")
+def amounts_refused(scene: AskedScene) -> Iterator[Finding]:
+    """The finding that the API server would refuse an amount that is no quantity, or one of no resource."""
+    containers = (*inits_of(scene.written), *scene.written.spec.containers)
+    parts = [container.resources for container in containers if container.resources]
+    for name, amount in (
+        one for part in parts for some in (part.limits, part.requests) for one in (some or {}).items()
+    ):
+        is_name = "/" in name or name in _OF_KUBERNETES or name.startswith("hugepages-")
+        if is_name and parse_quantity(amount) is not None:
+            continue
+        key = "admission-denied.no-quantity" if is_name else "admission-denied.no-resource"
+        claim = Text(key, pod=scene.name, resource=name, amount=str(amount))
+        change = Text("admission-denied.name", count=scene.config.gpus.count)
+        if is_name:
+            change = Text("admission-denied.whole" if "/" in name else "admission-denied.quantity")
+        proofs = [elsewhere.of_manifest(scene.written, name, str(amount) or name)]
+        steps = [elsewhere.ask_again(scene.written, change, prose.command("fit", "-f", file_of(scene.written)))]
+        yield finding("admission-denied", claim, scene.confidence, (), proofs, severity="warning", actions=steps)
+        return
 
 
 @rule("other-scheduler")
@@ -276,7 +301,7 @@ ANOTHERS = "not HAMi's to place"
 AT_CREATION, LOST, NOWHERE = "no room in a quota", "Kubernetes keeps it off", "fits nowhere"
 
 FIT: tuple[Stage[AskedScene], ...] = (
-    Stage("would be refused", denied, ends=True),
+    Stage("would be refused", amounts_refused, denied, either=True, ends=True),
     Stage(ANOTHERS, of_another, ends=True),
     Stage("no such devices", no_such_device, no_such_type, either=True, ends=True),
     Stage("never scheduled", names_its_node, offered_nowhere, either=True, ends=True),

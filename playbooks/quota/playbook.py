@@ -47,9 +47,9 @@ class Request(NamedTuple):
     all: bool
 
 
-def request(namespace: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
+def request(namespace: str = "", all: bool = False, named: str = "") -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
     """Reads the typed question; a namespace may also be written as `ns/ml` or `ml/`."""
-    return Request(read_namespace(namespace), all)
+    return Request(read_namespace(namespace or named), all)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, QuotaScene]:
@@ -177,7 +177,11 @@ PLAYBOOK = Playbook(
     verb="quota",
     summary="How much of each namespace's quota do HAMi and Kubernetes count as used, and which pods wait for it?",
     example="quota ml",
-    parameters=(click.Argument(["namespace"], required=False, default="", metavar="[NAMESPACE]"), ALL),
+    parameters=(
+        click.Argument(["named"], required=False, default="", metavar="[NAMESPACE]"),
+        click.Option(["-n", "--namespace"], default="", metavar="NS", help="Only this namespace."),
+        ALL,
+    ),
     request=request,
     gather=gather,
     diagnose=diagnose,

@@ -179,6 +179,17 @@ async def test_a_plugin_s_path_is_relative_to_the_kubeconfig_as_for_kubectl(tmp_
         assert server.requests[0].headers["Authorization"] == "Bearer from the plugin"
 
 
+async def test_a_plugin_that_wants_to_know_the_cluster_is_told_its_address(tmp_path):
+    told = tmp_path / "told"
+    plugin = exec_plugin(tmp_path, f"echo \"$KUBERNETES_EXEC_INFO\" > '{told}'; echo '{credential('t')}'")
+    plugin["exec"]["provideClusterInfo"] = True
+    await (await open_cluster(kubeconfig=write_kubeconfig(tmp_path, user=plugin, extensions=[]))).aclose()
+    assert json.loads(told.read_text())["spec"]["cluster"] == {"server": UNUSED}
+    del plugin["exec"]["provideClusterInfo"]
+    await (await open_cluster(kubeconfig=write_kubeconfig(tmp_path, user=plugin))).aclose()
+    assert "cluster" not in json.loads(told.read_text())["spec"]
+
+
 @pytest.mark.process
 def test_what_a_plugin_asks_of_a_person_is_on_the_terminal_while_it_waits(tmp_path):
     go_on = tmp_path / "go on"

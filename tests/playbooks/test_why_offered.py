@@ -166,6 +166,8 @@ def test_words_of_the_default_scheduler_are_no_fault_of_hami_s_configuration(tmp
     [
         ("aliyun.com/gpu-mem", "gpushare (Alibaba Cloud)"),
         ("tencent.com/vcuda-core", "gpu-manager (Tencent)"),
+        ("tke.cloud.tencent.com/qgpu-core", "qGPU (Tencent)"),
+        ("nvidia.com/mig-1g.10gb", "k8s-device-plugin (NVIDIA, MIG)"),
         ("nvidia.com/gpu.shared", "k8s-device-plugin"),
     ],
 )

@@ -363,6 +363,20 @@ def test_a_pod_of_another_scheduler_is_left_to_it_with_its_words_and_no_advice(
     assert said["message"] in quotes(report)
 
 
+@pytest.mark.parametrize(
+    "reporter", [{"source": {"component": "kai-scheduler"}}, {"reportingComponent": "kai-scheduler"}]
+)
+def test_another_scheduler_s_words_may_be_an_event_with_a_reason_of_its_own(tmp_path: Path, reporter: Object) -> None:
+    one = pod(schedulerName="kai-scheduler", limits={}, annotations={"gpu-fraction": "0.5"})
+    older = event(one, "NotReady", "Job is not ready for scheduling", 90, **reporter)
+    newer = event(one, "Unschedulable", "Resource quota exceeded for queue q", **reporter)
+    others = event(one, "Injected", "a sidecar was added", 30, source={"component": "mesh"})
+    report = ask(tmp_path, cluster(gpu_node(), one, newer, older, others))
+    assert codes(report) == ["other-scheduler"]
+    assert newer["message"] in report.verdict
+    assert quotes(report) == ["kai-scheduler", newer["message"]]
+
+
 def test_a_pod_left_to_the_default_scheduler_was_missed_by_the_webhook(tmp_path: Path) -> None:
     said = refused(none_of(3, "3 Insufficient nvidia.com/gpumem"))
     report = ask(tmp_path, cluster(gpu_node(), pod(schedulerName="default-scheduler", said=said)))

@@ -21,6 +21,9 @@ from bot.safe_yaml import parse_documents, reason
 from bot.texts import Prose, Text
 
 _IN_HEADERS = "!#$&'*+^`|"
+_TOLD_TO_PLUGINS = (
+    "server", "proxy-url", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data",
+)  # fmt: skip
 SHOW = Text("error-kube.config-view")
 
 
@@ -59,6 +62,8 @@ class ExecPlugin(msgspec.Struct):
     api_version: str = msgspec.field(name="apiVersion")
     args: list[str] | None = None
     env: list[Variable] | None = None
+    provide_cluster_info: bool = msgspec.field(name="provideClusterInfo", default=False)
+    cluster: dict[str, object] = {}  # what the plugin is told of it
 
 
 class User(msgspec.Struct, rename="kebab"):
@@ -162,6 +167,9 @@ def choose(files: list[Path], context: str) -> ChosenContext:
     node = parts["users"][name]
     if user.exec and "/" in user.exec.command:  # kubectl: relative to the file that names it
         user.exec.command = str(Path(node.path).absolute().parent / user.exec.command)
+    if user.exec and user.exec.provide_cluster_info and cluster:
+        entry: dict[str, object] = parts["clusters"][cluster.name].content["cluster"]
+        user.exec.cluster = {key: entry[key] for key in _TOLD_TO_PLUGINS if key in entry}
     return link._replace(user=node.content["user"], plugin=user.exec, impersonated=_impersonated(user, place))
 
 
@@ -231,7 +239,8 @@ class Credential(msgspec.Struct, rename="camel"):
 async def plugged_in(plugin: ExecPlugin, *, shown: bool) -> dict[str, str]:
     """Runs the exec plugin and returns what it adds to the user. `shown` passes its stderr on. Raises PluginError."""
     asking = sys.stdin.isatty()
-    info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": {"interactive": asking}}
+    spec = {"interactive": asking, **({"cluster": plugin.cluster} if plugin.cluster else {})}
+    info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
     variables = {variable.name: variable.value for variable in plugin.env or ()}
     environment = {**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(info)}  # noqa: TID251  # handed on
     try:

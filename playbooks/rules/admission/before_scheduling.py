@@ -104,6 +104,11 @@ def anothers(scene: PodScene) -> Iterator[Finding]:
     scheduler, words = scene.pod.spec.scheduler_name, [*scene.words, *of_group(scene.group_events)]
     if not is_anothers(scheduler, scene.install):
         return
+    if not words:  # its events may have reasons of its own
+        events = scene.cluster.messages.events.get((scene.pod.namespace, scene.pod.name), ())
+        own = [event for event in events if event.component == scheduler and event.message.strip()]
+        own = [event for event in own if event.involved_object.uid in ("", scene.pod.metadata.uid)]
+        words = [quotes.of_event(event) for event in sorted(own, key=lambda event: event.seen_at)[-1:]]
     said = one_line(words[0].quote, _LONGEST_WORDS).rstrip(".。") if words else ""
     claim = Text("other-scheduler.claim" if said else "other-scheduler.silent", scheduler=scheduler, words=said)
     proofs = [quotes.of_pod(scene.pod, scheduler, "{.spec.schedulerName}"), *words]
