@@ -89,8 +89,10 @@ async def test_where_it_cannot_be_written_the_approvers_are_called_and_readyz_sa
 
 async def test_what_the_store_does_not_know_either_is_told_again_and_again(tmp_path: Path) -> None:
     bind = free_port()
-    async with asyncio.timeout(180), a_place(tmp_path) as world, a_bot(world, bind=bind):
-        await world.raised()
+    async with asyncio.timeout(180), a_place(tmp_path) as world:
+        async with a_bot(world):
+            await world.raised()
+        # While no bot runs: one would write its copy again from a record that is still whole.
         await world.sql("delete from changes")
         await spoilt(world, "cut")
 
@@ -101,14 +103,15 @@ async def test_what_the_store_does_not_know_either_is_told_again_and_again(tmp_p
 
             return (await world.slack.wait_for(lambda: found()[times - 1 :], seconds=180))[-1]
 
-        assert f"kubectl -n {NAMESPACE} edit deployment {NAME}" in await told(1)
-        for times, seconds in enumerate((125, 605, 3605), 2):
-            world.ahead_s = seconds
-            await told(times)
-        assert "cannot be reverted: it is no record of a change" in await readyz(bind)
-        outcomes = [outcome for _, _, outcome in await world.audit()]
-        assert outcomes.count("unreadable") == 1
-        assert "-v=5" in await world.words()
+        async with a_bot(world, bind=bind):
+            assert f"kubectl -n {NAMESPACE} edit deployment {NAME}" in await told(1)
+            for times, seconds in enumerate((125, 605, 3605), 2):
+                world.ahead_s = seconds
+                await told(times)
+            assert "cannot be reverted: it is no record of a change" in await readyz(bind)
+            outcomes = [outcome for _, _, outcome in await world.audit()]
+            assert outcomes.count("unreadable") == 1
+            assert "-v=5" in await world.words()
 
 
 async def readyz(bind: str) -> str:
