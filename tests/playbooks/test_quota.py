@@ -105,6 +105,11 @@ def test_kubernetes_counts_what_is_written_and_the_difference_is_explained_pod_b
     assert (row["Kubernetes limit"], row["Kubernetes counts"], row["HAMi limit"]) == ("20000", "3800", "none")
 
 
+def test_a_difference_that_no_pod_explains_is_told_as_one(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(NODE, quota({"requests/gpumem": 20000}, {"requests/gpumem": 0}), holds("one", 500)))
+    assert report.findings[1].claim.endswith("counts 0: no pod explains the difference; one of the counts may be late.")
+
+
 def test_that_kubernetes_shows_no_use_of_a_limits_key_is_told(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(NODE, quota({"limits/gpumem": "10k"}, {}), holds("one", 500)))
     assert codes(report) == ["quota", "quota-differs"]

@@ -224,7 +224,7 @@ def _why_different(scene: QuotaScene, space: Space, resource: str) -> Text:
     if given:
         sums["gone"] = len(given), sum(scene.held(pod, resource) for pod in given.values())
     parts = [Text(_DIFFERENCES[why], count=count, amount=f"{amount:+,}") for why, (count, amount) in sums.items()]
-    return clauses(parts) or Text("quota-differs.late")
+    return clauses(parts) if parts else Text("quota-differs.late")
 
 
 @rule("quota", "not-found", "not-enough-evidence")
