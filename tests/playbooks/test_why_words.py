@@ -309,6 +309,14 @@ def test_a_pod_that_names_hami_s_scheduler_itself_gets_no_count_from_the_webhook
     assert {"4000", "does not request any resource"} <= set(quotes(report))
 
 
+def test_a_request_of_init_containers_alone_is_no_request_before_2_9(tmp_path: Path) -> None:
+    one = pod(containers=[container()], initContainers=[container(gpu(memory=4000), "warm-up")])
+    report = ask(tmp_path, cluster(one, gpu_node(), version="2.8.2"))
+    (told,) = [finding for finding in report.findings if finding.code == "no-device-request"]
+    assert "HAMi 2.8.2 does not read what init containers ask for" in told.claim
+    assert told.next_actions[0].label.startswith("Request the GPU in an app container as well, or upgrade HAMi")
+
+
 def test_a_pod_that_never_started_is_told_that_before_that_it_would_get_no_gpu(tmp_path: Path) -> None:
     report = ask(tmp_path, part_of_a_gpu("2.7.1", phase="Pending", containerStatuses=[NOT_PULLED]))
     assert codes(report) == ["image-or-start-failure", "no-device-request"]

@@ -169,12 +169,20 @@ def unread(pod: Pod, config: DeviceConfig, version: Version | None) -> Text:
     amounts = one_line(", ".join(f"{name}: {value}" for name, value in asked.items()), _LONGEST)
     device = next((found for name in asked if (found := config.by_resource.get(name))), None)
     text = str(version or "")
+    if _in_init_alone(pod, config, version):
+        return Text("no-device-request.init", version=text, asked=amounts)
     if passed_over(pod, config, version):
         scheduler, count = pod.spec.scheduler_name or "?", config.gpus.count
         return Text("no-device-request.own-name", version=text, asked=amounts, resource=count, scheduler=scheduler)
     if device is None or device.vendor is FIRST:
         return Text("no-device-request.unread", version=text, asked=amounts)
     return Text("no-device-request.unread-of", version=text, asked=amounts, resource=device.resources.count)
+
+
+def _in_init_alone(pod: Pod, config: DeviceConfig, version: Version | None) -> bool:
+    """Whether only init containers ask, and this version does not read what they ask for: HAMi does from 2.9 on."""
+    apps = structs.replace(pod, spec=structs.replace(pod.spec, init_containers=None))
+    return version is not None and version < (2, 9) and not asked_resources(apps, config)
 
 
 def passed_over(pod: Pod, config: DeviceConfig, version: Version | None) -> bool:
@@ -193,6 +201,8 @@ def write_plainly(pod: Pod, config: DeviceConfig, version: Version | None) -> Ne
     asked = asked_resources(pod, config)
     device = next((found for name in asked if (found := config.by_resource.get(name))), config.devices[0])
     resources = device.resources
+    if _in_init_alone(pod, config, version):
+        return edit_owner(pod, Text("webhook-bypassed.fix-init"))
     if passed_over(pod, config, version):
         return edit_owner(pod, Text("no-device-request.add-count", resource=config.gpus.count))
     if device.vendor is FIRST:
