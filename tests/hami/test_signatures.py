@@ -27,6 +27,16 @@ def test_a_signature_is_not_looked_for_in_a_version_that_does_not_print_it(versi
     assert bool(find("plugin-log", [words], version)) == found
 
 
+def test_a_monitor_that_cannot_read_the_gpus_is_known_before_hami_2_6():
+    line = "E0528 02:46:15.507691  205778 metrics.go:205] nvml get memory error ret=999"  # HAMi#1089, 2.5.1
+    assert [hit.signature.id for hit in find("monitor-log", [line], Version(2, 5, 1))] == ["monitor-nvml"]
+
+
+@pytest.mark.parametrize("header", ["HAMI-core", "HAMi-core", "4pdvGPU"])
+def test_hami_core_is_known_by_each_of_its_names(header):
+    assert find("workload-log", [f"[{header} ERROR (pid:17 thread=14 libvgpu.c:874)]: cuInit failed:100"])
+
+
 def test_of_a_line_that_is_repeated_the_last_one_is_quoted():
     lines = ["1 Incompatible strategy detected auto", "2 Incompatible strategy detected auto", "3 all well"]
     assert [hit.quote for hit in find("plugin-log", lines)] == [lines[1]]

@@ -297,6 +297,31 @@ def test_a_version_that_is_known_to_crash_is_named(
     assert codes(report)[0] == code
 
 
+NO_WORKER = "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above."
+UCX = "[vllm-0:285  :0:285] Caught signal 11 (Segmentation fault: address not mapped to object at address (nil))"
+NO_PEER = "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed.\n"
+OF_THE_MODEL = "[core.py:708] OSError: /models/qwen does not appear to have a file named config.json.\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "code"),
+    [
+        (NO_WORKER, "hami-core-crash"),
+        (UCX, "hami-core-crash"),
+        (NO_PEER + NO_WORKER, "hami-core-crash"),
+        (OF_THE_MODEL + NO_WORKER, "image-or-start-failure"),
+    ],
+    ids=["no other words", "signal", "another worker's loss", "the worker's own error"],
+)
+def test_a_worker_that_died_is_suspected_of_hami_core_only_where_it_told_no_error_of_its_own(
+    tmp_path: Path, log: str, code: str
+) -> None:
+    one = placed(looping(1), annotations=TWO_WHOLE)
+    report = asked(tmp_path, one, plugin(90000, "projecthami/hami:v2.7.0"), log=log)
+    assert codes(report)[0] == code
+    assert code == "image-or-start-failure" or cause(report).confidence == "suspected"
+
+
 DISK_FULL = CORE.format("ERROR") + "Fail to open shrreg /usr/local/vgpu/3f6d.cache: errno=28"
 NO_SYMBOL = "python: symbol lookup error: /usr/local/vgpu/libvgpu.so: undefined symbol: _dl_sym, version GLIBC_PRIVATE"
 

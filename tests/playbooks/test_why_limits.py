@@ -124,9 +124,11 @@ def test_what_was_free_of_the_limit_decides_whether_the_gpu_itself_is_full(
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"runtimeClassName": "nvidia"}, "the NVIDIA runtime starts them"),
-        ({"containers": [container({}, securityContext={"privileged": True})]}, "are privileged"),
-        ({"containers": [container({}, **env("NVIDIA_VISIBLE_DEVICES", "all"))]}, "NVIDIA_VISIBLE_DEVICES=all"),
+        ({"runtimeClassName": "nvidia"}, "the NVIDIA runtime starts it, and it asks for no GPU"),
+        ({"containers": [container({}, securityContext={"privileged": True})]}, "is privileged and asks"),
+        ({"containers": [container({}, **env("NVIDIA_VISIBLE_DEVICES", "all"))]}, "(NVIDIA_VISIBLE_DEVICES)"),
+        ({"containers": [container({}, **env("NVIDIA_VISIBLE_DEVICES", "0"))]}, "(NVIDIA_VISIBLE_DEVICES)"),
+        ({"containers": [container({}, **env("NVIDIA_VISIBLE_DEVICES", "GPU-0,GPU-1"))]}, "(NVIDIA_VISIBLE_DEVICES)"),
     ],
 )
 def test_pods_that_may_use_the_full_gpu_without_a_share_are_named(tmp_path: Path, fields: Object, told: str) -> None:
@@ -140,11 +142,17 @@ def test_pods_that_may_use_the_full_gpu_without_a_share_are_named(tmp_path: Path
     assert "ml/agent" not in claim
 
 
+@pytest.mark.parametrize("value", ["", "none", "void", "GPU-1"])
+def test_a_pod_that_sees_no_gpu_or_another_one_is_not_named(tmp_path: Path, value: str) -> None:
+    one = pod("stray", None, containers=[container({}, **env("NVIDIA_VISIBLE_DEVICES", value))], nodeName="gpu-1")
+    assert "stray" not in cause(asked(tmp_path, placed(looping(1)), one, log=SHORT_OF.format("7.44 GiB"))).claim
+
+
 def test_a_neighbour_that_turns_hami_core_off_is_named_where_the_gpu_is_full(tmp_path: Path) -> None:
     off = container(gpu(memory=4000), **env("CUDA_DISABLE_CONTROL", "true"))
     other = pod("greedy", annotations=given("gpu-1", ("GPU-0", 4000, 0)), nodeName="gpu-1", containers=[off])
     other["status"] |= {"phase": "Running"}
-    assert "ml/greedy turn" in cause(asked(tmp_path, placed(looping(1)), other, log=SHORT_OF.format("7 GiB"))).claim
+    assert "ml/greedy turns HAMi-core off, so" in cause(asked(tmp_path, placed(looping(1)), other, log=SHORT_OF.format("7 GiB"))).claim
 
 
 # ------------------------------------------------------------------------- by its node, its annotations, its metrics

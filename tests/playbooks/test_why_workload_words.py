@@ -99,10 +99,20 @@ def test_a_program_that_goes_on_after_it_ran_out_of_memory_is_left_alone(tmp_pat
     assert codes(asked(tmp_path, placed(), log=TORCH.format("capacity", "7.81"))) == ["running"]
 
 
-def test_a_model_that_leaves_no_cache_is_suspected_to_reach_the_limit_where_there_is_one(tmp_path: Path) -> None:
-    limited = asked(tmp_path, placed(looping(1)), log=NO_CACHE)
+@pytest.mark.parametrize(
+    "line",
+    [
+        NO_CACHE,
+        "ValueError: The model's max seq len (32768) is larger than the maximum number of tokens that can be stored in",
+        "ValueError: To serve at least one request with the models's max seq len (262144), (24.0 GiB KV cache is needed",
+    ],
+)
+def test_a_model_that_leaves_no_cache_is_suspected_to_reach_the_limit_where_there_is_one(
+    tmp_path: Path, line: str
+) -> None:
+    limited = asked(tmp_path, placed(looping(1)), log=line)
     assert (codes(limited)[0], cause(limited).confidence) == ("gpu-memory-limit", "suspected")
-    whole = asked(tmp_path, placed(looping(1), annotations=WHOLE), log=NO_CACHE)
+    whole = asked(tmp_path, placed(looping(1), annotations=WHOLE), log=line)
     assert codes(whole) == ["image-or-start-failure"]
 
 
@@ -111,6 +121,10 @@ OTHERS = [
     "RuntimeError: CUDA error: out of memory",
     "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9000.00 MiB on device 0: cudaMalloc failed: out of memory",
     "ValueError: Free memory on device (1.2/7.8 GiB) on startup is less than desired GPU memory utilization (0.9)",
+    "ValueError: Free memory on device cuda:1 (1.2/7.8 GiB) on startup is less than desired GPU memory utilization",
+    "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.",
+    "[E:onnxruntime:, inference_session.cc:2105] Exception during initialization: CUDA failure 2: out of memory ; GPU=0",
+    "[TRT] [E] 1: [defaultAllocator.cpp::allocate::20] Error Code 1: Cuda Runtime (out of memory)",
 ]
 
 

@@ -32,7 +32,7 @@ Where = Literal[
 container that does not serve, `extender-log` that of an extender that does.
 """
 _FILES = ("vendors", "plugin", "kubelet", "start", "core", "scheduler")
-CORE_HEADER = r"\[(?:HAMI-core|4pdvGPU) [^\]\n]{1,200}\]:? ?"
+CORE_HEADER = r"\[(?:HAM[Ii]-core|4pdvGPU) [^\]\n]{1,200}\]:? ?"
 """A regular expression for the beginning of a line of HAMi-core; `4pdvGPU` is its older name."""
 _TOLD: tuple[Where, ...] = ("container-message", "event-message")
 _SHORT, _BEFORE = 200, 60

@@ -26,6 +26,7 @@ from playbooks.rules.common.containers import gpu_containers, in_trouble, path_i
 from playbooks.rules.common.findings import fix_of, log_line
 from playbooks.rules.common.holders import edit_owner, recreate
 from playbooks.rules.placed.container_faults import (
+    GpuContainers,
     fault,
     given,
     is_limited,
@@ -72,6 +73,8 @@ _OPENS_QUOTE = re.compile(r"""(?<![:=])(?<!": )(?<!=[bru])["'`\u201c\u2018]$""")
 """Matches the end of what precedes words that somebody quotes; a field's value (`msg="…`, `"msg": "…`) is no quote."""
 _NO_ERROR = re.compile(r"\b(INFO|DEBUG|TRACE)\b|\blevel\W{1,4}(info|debug|trace)\b")
 """Matches the level in a line that its own logger does not call an error."""
+_OWN_ERROR = re.compile(r"\b(?!ActorDied|Broken|Connection|Dist|EOF)\w+Error: (?!Engine core|NCCL|Worker)")
+"""Matches an error of a program's own: not the loss of another worker, and not the words that tell of a lost one."""
 _NCCL = "core-nccl-start"
 _STANDS_STILL = timedelta(minutes=3)
 """From this time without output on, a start hangs: HAMi-core takes seconds, NCCL on several GPUs half a minute."""
@@ -79,7 +82,7 @@ _OF_THE_NODE = ("DaemonSet", "Node")
 """Kinds of owners whose pods look after a node; a static pod belongs to its node."""
 _NO_GPU = ("cuinit-no-device", "core-no-gpu-seen")
 """Words that no GPU is in the container; its environment or its runtime is why."""
-_GPU_FULL, _ALL_GPUS = "core-gpu-full", "NVIDIA_VISIBLE_DEVICES"
+_GPU_FULL, _VISIBLE = "core-gpu-full", "NVIDIA_VISIBLE_DEVICES"
 _MOST_OTHERS = 2
 _SURE = 3
 """The number of lines about waiting that make a hang: fewer come from processes that start beside each other."""
@@ -170,7 +173,8 @@ def _concerns(word: _Word, scene: PlacedScene) -> bool:
             return len(held.shares) > 1 and _stands_still(word, scene.now) and not scene.once(is_turned_off)
         case "core-worker-died":
             library = library_of(scene.plugins)
-            return len(held.shares) > 1 and library is not None and library.version < FIRST_WITHOUT_CRASHES
+            prone = len(held.shares) > 1 and library is not None and library.version < FIRST_WITHOUT_CRASHES
+            return prone and not any(map(_OWN_ERROR.search, word.log.lines))
         case _:
             return True
 
@@ -332,12 +336,12 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
         claim, proofs = sentences(claim, fact.text), [*proofs, *fact.proofs]
     steps = [*means.fixes]
     for key, takers in (_takers(scene) if means.full else {}).items():
-        if key == "all":
+        if key == "visible":
             taker, _ = takers[0]
             values = {"pod": f"{taker.namespace}/{taker.name}", "resource": scene.config.gpus.memory}
             steps.insert(0, edit_owner(taker, Text("in-container.ask-share", **values)))
         names = [f"{pod.namespace}/{pod.name}" for pod, _ in takers]
-        claim = sentences(claim, Text(_TAKERS[key], pods=prose.names(names)))
+        claim = sentences(claim, Text(_TAKERS[key], pods=prose.names(names), count=len(names)))
         proofs += [proof for _, proof in takers[:_MOST_OTHERS]]
     sure: Confidence = "confirmed" if _is_sure(first, now) else "suspected"
     return fault(scene, means.code, claim, proofs, steps, sure=sure)
@@ -345,7 +349,7 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
 
 _TAKERS = {
     "off": "in-container.others-off",
-    "all": "in-container.outside",
+    "visible": "in-container.outside",
     "privileged": "in-container.outside-privileged",
     "runtime": "in-container.outside-runtime",
 }
@@ -370,19 +374,21 @@ def _takers(scene: PlacedScene) -> dict[str, list[tuple[Pod, Evidence]]]:
                 (("off", quotes.of_pod(pod, one.quote, one.path)) for one in reasons if one.word == "disabled"), None
             )
         else:
-            taken = _outside_hami(pod)
+            taken = _outside_hami(pod, held)
         if taken:
             found.setdefault(taken[0], []).append((pod, taken[1]))
     return {key: found[key] for key in _TAKERS if key in found}
 
 
-def _outside_hami(pod: Pod) -> tuple[str, Evidence] | None:
+def _outside_hami(pod: Pod, held: GpuContainers) -> tuple[str, Evidence] | None:
     """A pod that sees GPUs without a share of HAMi's; a DaemonSet's privileged pods look after the node."""
     if asks_for_devices(pod):
         return None
     parts = pod.spec.containers
-    if any(one.name == _ALL_GPUS and one.value == "all" for each in parts for one in each.env or ()):
-        return "all", quotes.of_pod(pod, _ALL_GPUS, "{.spec.containers[*].env}")
+    seen = next((one.value for each in parts for one in each.env or () if one.name == _VISIBLE), "")
+    others = "GPU-" in seen and not any(share.uuid in seen for share in held.shares)
+    if seen not in ("", "none", "void") and not others:
+        return "visible", quotes.of_pod(pod, _VISIBLE, "{.spec.containers[*].env}")
     if any(owner.kind in _OF_THE_NODE for owner in pod.metadata.owner_references or ()):
         return None
     if "nvidia" in pod.spec.runtime_class_name:
