@@ -182,6 +182,7 @@ def test_annotations_are_kept_by_name():
         "team.example.com/note": "x",
         "x-hami.io/": "x",
     }
+    kept |= {"volcano.sh/node-vgpu-register": "GPU-a,10,24576,NVIDIA-A10,true", "4pd.io/node-handshake": "Reported"}
     value = redacted(Pod(ObjectMeta(annotations=kept | dropped)), ANNOTATIONS)
     assert value["metadata"]["annotations"] == kept
 

@@ -42,6 +42,8 @@ NEVER_STARTED = frozenset({"StartError", "ContainerCannotRun"})
 
 _KEPT_ANNOTATIONS = (
     "hami.io/",
+    "volcano.sh/",
+    "4pd.io/",
     _OUR_RECORDS,
     "predicate-time",
     "predicate-node",
