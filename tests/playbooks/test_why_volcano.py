@@ -19,6 +19,7 @@ from tests.playbooks.world import (
     event,
     gpu,
     gpu_node,
+    node,
     none_of,
     owner,
     pod,
@@ -425,10 +426,19 @@ def test_a_deletion_that_is_overdue_is_a_warning(tmp_path: Path) -> None:
     assert "finalizer" in report.verdict
 
 
+@pytest.mark.parametrize(("mode", "told"), [("mig", True), ("hami-core", False)])
+def test_a_mode_that_no_node_of_volcano_s_has_is_told(tmp_path: Path, mode: str, told: bool) -> None:
+    asks = {"annotations": {"volcano.sh/vgpu-mode": mode}, "said": unavailable("1 hami-vgpuDeviceSharing error")}
+    one = pod(limits=vgpu(), schedulerName="volcano", **asks)
+    register = {"volcano.sh/node-vgpu-register": "GPU-a,10,24576,100,NVIDIA-A10,true,hami-core:"}
+    claim = cause(ask(tmp_path, cluster(node("b1", annotations=register), one))).claim
+    assert ("no node registers any; b1 has mode hami-core" in claim) == told
+
+
 def test_gpus_are_read_as_volcanos_plugin_registers_them_with_and_without_cores() -> None:
     older, newer = "GPU-a,10,24576,NVIDIA-A10,true,hami-core:", "GPU-b,10,81559,100,NVIDIA-H100,true,hami-core:"
-    node = Node(metadata=ObjectMeta(name="n", annotations={"volcano.sh/node-vgpu-register": older + newer}))
-    assert [(card.uuid, card.memory_mib, card.type) for card in cards(node)] == [
-        ("GPU-a", 24576, "NVIDIA-A10"),
-        ("GPU-b", 81559, "NVIDIA-H100"),
+    one = Node(metadata=ObjectMeta(name="n", annotations={"volcano.sh/node-vgpu-register": older + newer}))
+    assert [(card.uuid, card.memory_mib, card.type, card.mode) for card in cards(one)] == [
+        ("GPU-a", 24576, "NVIDIA-A10", "hami-core"),
+        ("GPU-b", 81559, "NVIDIA-H100", "hami-core"),
     ]

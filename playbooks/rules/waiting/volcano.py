@@ -28,7 +28,8 @@ _DOMAIN = "volcano.sh/"
 _VGPU = "volcano.sh/vgpu-"
 _NUMBER = "volcano.sh/vgpu-number"
 _REGISTER = "volcano.sh/node-vgpu-register"
-_FIELDS = 4
+_MODE = "volcano.sh/vgpu-mode"
+_FIELDS, _MODES = 4, ("hami-core", "mig", "mps")
 _OLD_MODE = ("volcano.sh/gpu-memory", "volcano.sh/gpu-number")
 """Resources of Volcano's gpushare, which cannot be mixed with vGPUs (volcano#3624)."""
 _HELD = re.compile(r"requested number of devices unavailable for volcano\.sh/")
@@ -150,7 +151,9 @@ def placed_by_volcano(scene: PodScene) -> Iterator[Finding]:
 
 
 def _lacks(scene: PodScene) -> Part | None:
-    """More GPUs for one container than any node registers, or a resource offered at 0 where GPUs are registered."""
+    """More GPUs for one container than any node registers, a mode that none has, or a resource offered at 0 where GPUs
+    are registered.
+    """
     registered = {node.name: cards(node) for node in scene.nodes.values()}
     node = max(registered, key=lambda name: len(registered[name]), default="")
     most = len(registered[node]) if node else 0
@@ -163,6 +166,14 @@ def _lacks(scene: PodScene) -> Part | None:
         fewer = edit_owner(scene.pod, Text("volcano-scheduled.fewer", resource=_NUMBER, most=most))
         proof = quotes.of_node_annotation(scene.nodes[node], _REGISTER, registered[node][0].uuid)
         return Part(claim, [proof], [fewer])
+    modes = {card.mode for found in registered.values() for card in found}
+    wanted = scene.pod.metadata.annotation(_MODE) or ""
+    if wanted and "" not in modes and wanted not in modes:
+        mode = registered[node][0].mode
+        claim = Text("volcano-scheduled.other-mode", wanted=wanted, mode=mode, node=node)
+        proofs = [quotes.of_pod_annotation(scene.pod, _MODE), quotes.of_node_annotation(scene.nodes[node], _REGISTER, mode)]
+        patch = {"metadata": {"annotations": {_MODE: mode}}}
+        return Part(claim, proofs, [edit_owner(scene.pod, Text("volcano-scheduled.fix-mode", wanted=wanted), patch)])
     for name, found in registered.items():
         offered = scene.nodes[name].status.allocatable or {}
         none = next((resource for resource in asked if found and str(offered.get(resource)) == "0"), "")
@@ -182,7 +193,8 @@ def cards(node: Node) -> list[Card]:
     for entry in (text.split(",") for text in (node.metadata.annotation(_REGISTER) or "").split(":")):
         if len(entry) > _FIELDS and entry[1].isdecimal() and entry[2].isdecimal():
             cores, kind = (int(entry[3]), entry[4]) if entry[3].isdecimal() else (100, entry[3])
-            found.append(Card(entry[0], int(entry[1]), int(entry[2]), cores, type=kind))
+            mode = entry[-1] if entry[-1] in _MODES else ""
+            found.append(Card(entry[0], int(entry[1]), int(entry[2]), cores, type=kind, mode=mode))
     return found
 
 
