@@ -322,6 +322,13 @@ def test_a_worker_that_died_is_suspected_of_hami_core_only_where_it_told_no_erro
     assert code == "image-or-start-failure" or cause(report).confidence == "suspected"
 
 
+def test_a_worker_that_kubernetes_killed_is_not_hami_core_s(tmp_path: Path) -> None:
+    one = placed(looping(137), annotations=TWO_WHOLE)
+    one["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"] = "OOMKilled"
+    report = asked(tmp_path, one, plugin(90000, "projecthami/hami:v2.7.0"), log=NO_WORKER)
+    assert codes(report)[0] == "image-or-start-failure"
+
+
 DISK_FULL = CORE.format("ERROR") + "Fail to open shrreg /usr/local/vgpu/3f6d.cache: errno=28"
 NO_SYMBOL = "python: symbol lookup error: /usr/local/vgpu/libvgpu.so: undefined symbol: _dl_sym, version GLIBC_PRIVATE"
 

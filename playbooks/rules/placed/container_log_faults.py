@@ -174,7 +174,9 @@ def _concerns(word: _Word, scene: PlacedScene) -> bool:
         case "core-worker-died":
             library = library_of(scene.plugins)
             prone = len(held.shares) > 1 and library is not None and library.version < FIRST_WITHOUT_CRASHES
-            return prone and not any(map(_OWN_ERROR.search, word.log.lines))
+            ended = word.status.last_state.terminated or word.status.state.terminated
+            killed = ended is not None and ended.reason == "OOMKilled"
+            return prone and not killed and not any(map(_OWN_ERROR.search, word.log.lines))
         case _:
             return True
 
