@@ -47,6 +47,17 @@ def test_a_container_that_reached_its_own_limit_is_told_with_both_amounts(tmp_pa
     assert OOM in quotes(report)
 
 
+@pytest.mark.parametrize(("annotations", "told"), [(TWO_WHOLE, True), (HALF, False)])
+def test_a_limit_is_only_suspected_where_hami_core_may_count_another_gpu_s_use(
+    tmp_path: Path, annotations: Object, told: bool
+) -> None:
+    log = f"{CORE.format('ERROR')}host pid is error!\n{OOM}\n"
+    first = cause(asked(tmp_path, placed(looping(1), annotations=annotations), log=log))
+    assert (first.code, first.confidence) == ("gpu-memory-limit", "suspected" if told else "confirmed")
+    assert ("counts what one GPU uses against the limit of another" in first.claim) == told
+    assert ("CUDA_VISIBLE_DEVICES" in first.next_actions[0].label) == told
+
+
 def test_of_a_user_s_line_only_hami_core_s_words_are_quoted(tmp_path: Path) -> None:
     report = asked(tmp_path, placed(looping(1)), log=f'{{"token": "hunter2", "text": "{OOM}"}}\n')
     assert OOM in quotes(report)

@@ -50,6 +50,7 @@ from playbooks.scenes.placed_pod import PlacedScene
 
 _CORE_LINE = re.compile(CORE_HEADER)
 _INITIALIZED = re.compile(CORE_HEADER + r"Initialized")
+_NO_HOST_PID = re.compile(CORE_HEADER + r"host pid is error!")
 _AMOUNTS = re.compile(r"OOM (\d+) / (\d+)")
 _MIB = 1024 * 1024
 _AFTER = 5
@@ -218,13 +219,16 @@ def _mib(amount: str) -> float:
 
 
 class _WordMeaning(NamedTuple):
-    """What words mean in this container, and what to do about it. `full`: its GPU's own memory is used up."""
+    """What words mean in this container, and what to do about it. `full`: its GPU's own memory is used up. Not `sure`:
+    the words may be wrong.
+    """
 
     code: Code
     sentence: Text
     fixes: Sequence[NextAction]
     full: bool = False
     proofs: Sequence[Evidence] = ()
+    sure: bool = True
 
 
 def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
@@ -245,6 +249,11 @@ def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
         own = [share.memory_mib for share in scene.once(given).shares]
         if own and not any(abs(memory - limit) <= 1 for memory in own):
             sentence = sentences(sentence, Text("in-container.memory-other", given=f"{max(own):,}"))
+        found = next(filter(None, map(_NO_HOST_PID.search, word.log.lines)), None) if len(own) > 1 else None
+        if found:
+            sentence = sentences(sentence, Text("in-container.miscounted"))
+            first = act(Text("in-container.fix-miscounted"), kubectl_pod(scene.pod, "get", "-o", "yaml"))
+            return _WordMeaning(signature.code, sentence, [first, *fix], proofs=[log_line(word.log, found[0])], sure=False)
         return _WordMeaning(signature.code, sentence, fix)
     if signature.id in _NO_GPU:
         part = without_gpu(scene, word.log.container)
@@ -345,7 +354,7 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
         names = [f"{pod.namespace}/{pod.name}" for pod, _ in takers]
         claim = sentences(claim, Text(_TAKERS[key], pods=prose.names(names), count=len(names)))
         proofs += [proof for _, proof in takers[:_MOST_OTHERS]]
-    sure: Confidence = "confirmed" if _is_sure(first, now) else "suspected"
+    sure: Confidence = "confirmed" if means.sure and _is_sure(first, now) else "suspected"
     return fault(scene, means.code, claim, proofs, steps, sure=sure)
 
 
