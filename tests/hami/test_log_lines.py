@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.hami.scheduler_logs.log_lines import lines_about, parse_line, pod_key_of, read_panics
+from bot.hami.scheduler_logs.log_lines import lines_about, parse_line, pod_key_of
 from tests.hami.build import NOW
 
 HEAD = "I1121 04:59:58.123456   15866 "
@@ -136,11 +136,3 @@ def test_a_megabyte_of_words_is_read_at_once():
     read = line('a.go:1] "x" pod="ml/wl-1" text=' + "word " * 200_000)
     assert read is not None
     assert pod_key_of(read) == "ml/wl-1"
-
-
-@pytest.mark.parametrize("stamp", ["", "2026-11-21T04:59:58.123456789Z "])
-def test_a_panic_is_read_with_the_runtime_s_time_too(stamp):
-    lines = [f"{stamp}fatal error: concurrent map writes", f"{stamp}\tpanic({{0x1, 0x2}})"]
-    (panic,) = read_panics(lines)
-    assert (panic.raw, panic.what) == (lines[0], "fatal error: concurrent map writes")
-    assert (panic.at is not None) == bool(stamp)

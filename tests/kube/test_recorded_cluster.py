@@ -266,6 +266,17 @@ def test_a_log_of_a_hundred_megabytes_is_never_held_whole(tmp_path):
     assert peak < 8 * 1024 * 1024
 
 
+@pytest.mark.parametrize("tail", [0, 9])
+def test_the_runtime_s_times_are_given_only_to_who_asks_for_them(opened, tail):
+    log = b"2026-11-21T04:59:58.123456789Z panic: 0\n2026-11-21T04:59:59Z \n"  # kubectl logs --timestamps
+    cluster, at = opened({LOG: log}), LOG.removeprefix("logs/").removesuffix(".log").split("/")
+    plain, stamped = (
+        asyncio.run(cluster.log(LogWanted(*at, b"", tail=tail, stamped=stamped))) for stamped in (False, True)
+    )
+    assert (plain.lines, plain.first) == (("panic: 0", ""), "panic: 0")
+    assert stamped.lines == tuple(log.decode().splitlines())
+
+
 def test_the_log_of_the_run_before_a_restart_is_a_file_of_its_own(opened):
     cluster = opened({LOG: b"now\n", LOG.replace(".log", ".previous.log"): b"then\n"})
     at = LOG.removeprefix("logs/").removesuffix(".log").split("/")

@@ -191,13 +191,11 @@ def read_panics(lines: Iterable[str]) -> list[Panic]:
     """The panics in the log, in order; the head line alone stands for a stack, which has `panic(` too."""
     panics: list[Panic] = []
     for line in (line.rstrip("\n") for line in lines):
-        stamp = _STAMP.match(line)
-        text = stamp[2] if stamp else line
-        if found := _SERVING.search(text):
+        if found := _SERVING.search(line):
             at = datetime.strptime(found[1], "%Y/%m/%d %H:%M:%S").replace(tzinfo=UTC) if found[1] else None
             panics.append(Panic(line, found[2], at))
-        elif _ENDED.match(text):
-            panics.append(Panic(line, text, parse_time(stamp[1]) if stamp else None))
+        elif _ENDED.match(line):
+            panics.append(Panic(line, line, None))
     return panics
 
 

@@ -4,6 +4,7 @@ Files may be hand-made: the output of `kubectl get … -A -o json` is a valid `o
 ports are in `pprof/<namespace>/<pod>/<profile>.pb.gz` and `metrics/<namespace>/<pod>/<port>.prom`.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -25,6 +26,7 @@ from bot.texts import Text
 
 R = TypeVar("R", bound=Resource)
 
+_STAMP = re.compile(r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2}) ")
 _META_HINT = Text("error-recording.needs-taken-at", meta=META)
 _TIMES = frozenset(
     {
@@ -156,14 +158,14 @@ class RecordedCluster:
         if not wanted.tail:
             cut = self._files.tail(name, wanted.limit_bytes, lines.feed)
             found = lines.finish(cut_short=False)
-            return found._replace(cut=found.cut or cut)
+            return _as_asked(wanted, found._replace(cut=found.cut or cut))
         # As an API server gives them: from so many lines before the end on, and no further than the limit.
         last = LineFilter(b"")
         self._files.tail(name, MOST_BYTES, last.feed)
         kept = last.finish(cut_short=False).lines[-wanted.tail :]
         text = "".join(f"{line}\n" for line in kept).encode()
         lines.feed(text[: wanted.limit_bytes])
-        return lines.finish(cut_short=len(text) > wanted.limit_bytes)
+        return _as_asked(wanted, lines.finish(cut_short=len(text) > wanted.limit_bytes))
 
     async def pod_get(self, wanted: PodGet) -> PodAnswer:
         """The recorded answer of a pod's port (`PodPorts`), whatever the query; its status is 200."""
@@ -222,6 +224,13 @@ class RecordedCluster:
         why = Text("error-recording.newest-time-is-taken", meta=META, taken_at=taken_at)
         self.notes = (gap(META, why, _META_HINT),)
         return Meta(taken_at)
+
+
+def _as_asked(wanted: LogWanted, found: LogLines) -> LogLines:
+    """The lines without the runtime's times, which `kubectl logs --timestamps` adds, unless they are asked for."""
+    if wanted.stamped:
+        return found
+    return found._replace(lines=tuple(_STAMP.sub("", line) for line in found.lines), first=_STAMP.sub("", found.first))
 
 
 def _no_such(kind: Kind[R], name: str) -> NotFound:
