@@ -84,11 +84,16 @@ def test_a_single_wait_is_only_suspected(tmp_path: Path) -> None:
     assert cause(asked(tmp_path, placed(), log=WAIT.format(1))).confidence == "suspected"
 
 
-def test_of_a_user_s_line_only_the_capacity_that_proves_it_is_quoted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words",
+    ["total capacity of 23.53 GiB", "total capacty of 23.53 GiB", "GPU 0; 23.53 GiB total capacity"],
+    ids=["now", "PyTorch 2.1", "PyTorch 1"],
+)
+def test_of_a_user_s_line_only_the_capacity_that_proves_it_is_quoted(tmp_path: Path, words: str) -> None:
     pod = with_container(**env("CUDA_DISABLE_CONTROL", "true"))
-    report = asked(tmp_path, pod, log="key=hunter2 GPU 0 has a total capacity of 23.53 GiB of which 1 MiB is free")
+    report = asked(tmp_path, pod, log=f"key=hunter2 it has {words}; 1 MiB is free")
     assert codes(report)[0] == "limit-not-enforced"
-    assert "total capacity of 23.53 GiB" in quotes(report)
+    assert words in quotes(report)
     assert "hunter2" not in str(report)
 
 

@@ -87,6 +87,13 @@ def test_memory_that_ends_where_the_container_s_limit_is_is_suspected_to_be_the_
     assert HALF["hami.io/vgpu-devices-allocated"] in quotes(report)
 
 
+@pytest.mark.parametrize("line", [TORCH.format("capacity", "7.81"), OLDEST])
+def test_memory_that_ends_at_a_limit_below_a_gibibyte_is_suspected_too(tmp_path: Path, line: str) -> None:
+    one = placed(looping(1), annotations=given("gpu-1", ("GPU-0", 800, 0)))
+    report = asked(tmp_path, one, log=line.replace("7.81 GiB", "800.00 MiB"))
+    assert (codes(report)[0], "800 MiB" in cause(report).claim) == ("gpu-memory-limit", True)
+
+
 @pytest.mark.parametrize(
     ("annotations", "total"), [(HALF, "14.57"), (WHOLE, "16.00")], ids=["another size", "a whole GPU"]
 )
@@ -124,6 +131,7 @@ OTHERS = [
     "ValueError: Free memory on device cuda:1 (1.2/7.8 GiB) on startup is less than desired GPU memory utilization",
     "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.",
     "[E:onnxruntime:, inference_session.cc:2105] Exception during initialization: CUDA failure 2: out of memory ; GPU=0",
+    "Out of memory error on GPU 0. Cannot allocate 256.000000MB memory on GPU 0, 7.6GB memory has been allocated",
     "[TRT] [E] 1: [defaultAllocator.cpp::allocate::20] Error Code 1: Cuda Runtime (out of memory)",
 ]
 

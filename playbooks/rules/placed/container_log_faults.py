@@ -63,13 +63,12 @@ _ONLY_AT_AN_END = ("core-no-gpu-seen", *_OF_LIMIT)
 _UNSURE = ("core-preload-class", "core-no-platform", "core-starting", "core-nccl-start", "core-worker-died", *_OF_LIMIT)
 """Words with other causes too: the loader says the first also in a 32-bit helper beside a program with HAMi-core."""
 _TORCH = re.compile(
-    r"allocate (?P<asked>[\d.]+ \w+).*?(?:; (?P<before>[\d.]+) GiB total|capaci?ty of (?P<total>[\d.]+) GiB)"
+    r"allocate (?P<asked>[\d.]+ \w+).*?(?:; (?P<before>[\d.]+ \w+) total|capaci?ty of (?P<total>[\d.]+ \w+))"
     r"(?:.*?(?:; |which )(?P<free>[\d.]+ \w+) (?:is )?free)?"
 )
 _UNITS = {"bytes": 1 / 1024 / 1024, "KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0}
-_GIB_IN_MIB = 1024
-_ROUNDING = 0.01
-"""The rounding of PyTorch's figures, in GiB: it gives two digits."""
+_ROUNDING = 10.24
+"""The rounding of PyTorch's figures, in MiB: it gives two digits of a GiB."""
 _OPENS_QUOTE = re.compile(r"""(?<![:=])(?<!": )(?<!=[bru])["'`\u201c\u2018]$""")
 """Matches the end of what precedes words that somebody quotes; a field's value (`msg="…`, `"msg": "…`) is no quote."""
 _NO_ERROR = re.compile(r"\b(INFO|DEBUG|TRACE)\b|\blevel\W{1,4}(info|debug|trace)\b")
@@ -205,8 +204,8 @@ class _Shortage(NamedTuple):
 def _shortage(word: _Word, scene: PlacedScene) -> _Shortage | None:
     """PyTorch's figures; None where its GPU size is not the container's limit, or there is no limit and no room."""
     held, said = scene.once(given), _TORCH.search(word.hit.quote)
-    total = float(said["before"] or said["total"]) if said else 0.0
-    near = [one.memory_mib for one in held.shares if abs(one.memory_mib / _GIB_IN_MIB - total) <= _ROUNDING]
+    total = _mib(said["before"] or said["total"]) if said else 0.0
+    near = [one.memory_mib for one in held.shares if abs(one.memory_mib - total) <= _ROUNDING]
     if said is None or not near:
         return None
     found = _Shortage(near[0], _mib(said["asked"]), _mib(said["free"]) if said["free"] else None)

@@ -339,7 +339,7 @@ def other_limit(scene: PlacedScene) -> Iterator[Finding]:
         return
 
 
-_CAPACITY = re.compile(r"total capacity of ([\d.]+) (GiB|MiB)")
+_CAPACITY = re.compile(r"(?:total capaci?ty of |GPU \d+; )([\d.]+) (GiB|MiB)(?: total capacity)?")
 _FAR_ABOVE = 1.05
 """A container sees too much memory from this factor over its limit on: PyTorch rounds, HAMi-core is exact."""
 
