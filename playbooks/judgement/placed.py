@@ -60,9 +60,9 @@ def unread(scene: AbsentScene) -> Iterator[Finding]:
         yield cannot_tell(namespace, name, [attempt.evidence] if attempt.evidence else [], kind)
 
 
-def _may_lack_limits(_: PlacedScene, told: FindingsSoFar) -> bool:
-    """Whether nothing is known but how it stands, and what fails inside it."""
-    return told.codes <= {_NOT_STARTED, *own_log_fault.codes}
+def _may_lack_limits(scene: PlacedScene, told: FindingsSoFar) -> bool:
+    """Whether it ever began, and nothing is known but how it stands, and what fails inside it."""
+    return told.codes <= {_NOT_STARTED, *own_log_fault.codes} and not _never_began(scene, told)
 
 
 def _explains(told: FindingsSoFar, _: Finding) -> bool:

@@ -28,6 +28,7 @@ from tests.playbooks.world import (
     cluster,
     codes,
     container,
+    event,
     given,
     gpu,
     gpu_node,
@@ -94,6 +95,15 @@ def test_an_end_that_tells_its_own_cause_is_not_put_down_to_a_faulty_gpu(tmp_pat
 
 def test_a_pod_that_runs_on_a_node_with_a_faulty_gpu_is_running(tmp_path: Path) -> None:
     assert codes(ask(tmp_path, [faulty(), plugin(9000), placed()])) == ["running"]
+
+
+def test_a_pod_that_never_began_is_not_told_of_a_limit_that_could_not_hold(tmp_path: Path) -> None:
+    one = with_container(**env("CUDA_DISABLE_CONTROL", "true"))
+    state = {"waiting": {"reason": "ContainerCreating"}}
+    one["status"] |= {"phase": "Pending", "containerStatuses": [{"name": "main", "state": state}]}
+    words = "failed to setup network for sandbox: plugin type=calico failed"
+    said = event(one, "FailedCreatePodSandBox", words)
+    assert codes(ask(tmp_path, cluster(one, gpu_node("gpu-1", card("GPU-0")), said))) == ["image-or-start-failure"]
 
 
 def test_without_the_node_a_limit_that_was_asked_for_still_counts(tmp_path: Path) -> None:
