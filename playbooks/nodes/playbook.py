@@ -159,7 +159,8 @@ def _registered(node: NodeScene) -> Evidence:
 
 def _nothing_there(scene: NodesScene) -> Finding:
     if not scene.wanted:
-        return finding("not-found", Text("gpus.no-cards"), "confirmed", (), (), severity="warning")
+        look = [step(Text("gpus.see-status"), prose.command("status"))]
+        return finding("not-found", Text("gpus.no-cards"), "confirmed", (), (), severity="warning", actions=look)
     if scene.wanted in scene.names:
         proof = quotes.of_node(scene.see(scene.wanted).node, scene.wanted, "{.metadata.name}")
         claim = Text("gpus.no-cards-there", node=scene.wanted)

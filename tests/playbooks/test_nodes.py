@@ -321,6 +321,11 @@ def test_a_node_without_cards_is_no_fault(tmp_path: Path) -> None:
     assert (codes(report), report.severity) == (["nodes-healthy"], "info")
 
 
+def test_where_no_node_has_gpus_the_installation_is_looked_at(tmp_path: Path) -> None:
+    report = ask(tmp_path, node("cpu-1"))
+    assert (codes(report), commands(report)) == (["not-found"], ["status"])
+
+
 def test_an_unknown_node_is_answered_with_near_names(tmp_path: Path) -> None:
     report = ask(tmp_path, *healthy("gpu-node-01"), node="gpu-node-1")
     assert codes(report) == ["not-found"]
