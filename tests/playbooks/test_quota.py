@@ -416,6 +416,16 @@ def test_a_key_that_nobody_counts_is_told_with_the_one_that_is_counted(tmp_path:
     assert key in quotes(report)
 
 
+@pytest.mark.parametrize(("version", "told"), [("2.6.1", True), ("2.9.0", True), ("2.10.0", False)])
+def test_before_2_10_a_quota_holds_nobody_who_uses_another_vendor_s_devices(
+    tmp_path: Path, version: str, told: bool
+) -> None:
+    objects = scheduler(config=CONFIG, flags=["--enable-ascend=true"], version=version)
+    report = ask(tmp_path, [*objects, NODE, quota({"limits.huawei.com/Ascend910B3-memory": 9000})], "ml")
+    words = f"HAMi {version} applies no quota to this vendor's devices, 2.10.0 and later do"
+    assert (words in cause(report).claim) == told
+
+
 @pytest.mark.parametrize("missing", [[], ["nodes"]])
 def test_no_key_is_unknown_that_a_node_offers_or_where_nodes_could_not_be_read(
     tmp_path: Path, missing: list[str]

@@ -114,18 +114,17 @@ def held_by_nobody(scene: QuotaScene) -> Iterator[Finding]:
         if limit.by == "Kubernetes" or scene.enforces(limit) or (limit.scoped and scene.rules.merges_quotas):
             continue
         key = "quota-not-enforced.unread" if limit.amount is None else "quota-not-enforced.zero"
-        by_version = False
+        since = ""
         if limit.by == "nobody":
             key = "quota-not-enforced.nobody"
-        elif scene.rules.quota == "none" or not (
-            scene.rules.modern or scene.is_first(scene.config.amounts[limit.resource][0])
-        ):
-            key = "quota-not-enforced.version"
-            by_version = True
-        claim = Text(key, **_names(limit), version=str(scene.version or "?"), value=limit.written)
+        elif not scene.rules.modern and not scene.is_first(scene.config.amounts[limit.resource][0]):
+            key, since = "quota-not-enforced.vendor", "2.10.0"
+        elif scene.rules.quota == "none":
+            key, since = "quota-not-enforced.version", "2.7.0"
+        claim = Text(key, **_names(limit), version=str(scene.version or "?"), value=limit.written, since=since)
         edit = _edit(limit.namespace, limit.quota)
         mend = act(Text("quota-not-enforced.correct", **_names(limit)), edit)
-        mend = step(Text("quota-not-enforced.upgrade"), prose.command("status")) if by_version else mend
+        mend = step(Text("quota-not-enforced.upgrade", since=since), prose.command("status")) if since else mend
         proofs = proof(limit, scene.quotas)
         yield finding("quota-not-enforced", claim, scene.confidence, proofs=proofs, actions=[mend])
 
