@@ -338,6 +338,12 @@ def test_a_worker_that_died_is_suspected_of_hami_core_only_where_it_told_no_erro
     assert code == "image-or-start-failure" or cause(report).confidence == "suspected"
 
 
+def test_a_crash_with_hami_core_on_its_stack_is_suspected_of_it(tmp_path: Path) -> None:
+    one, log = placed(looping(139), annotations=WHOLE), "001: libvgpu.so!cuMemGetInfo_v2+0xd2\n"
+    report = asked(tmp_path, one, plugin(90000, "projecthami/hami:v2.9.0"), log=log)
+    assert (codes(report)[0], cause(report).confidence) == ("hami-core-crash", "suspected")
+
+
 def test_a_worker_that_kubernetes_killed_is_not_hami_core_s(tmp_path: Path) -> None:
     one = placed(looping(137), annotations=TWO_WHOLE)
     one["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"] = "OOMKilled"

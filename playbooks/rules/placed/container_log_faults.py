@@ -60,7 +60,10 @@ _OF_LIMIT = ("core-torch-oom", "core-kv-cache", _CUDA_OOM)
 """Other programs' words when a GPU is full, which count where the container has a limit."""
 _ONLY_AT_AN_END = ("core-no-gpu-seen", *_OF_LIMIT)
 """Words that count only at a container's end: a program may go on without a GPU, or with less memory."""
-_UNSURE = ("core-preload-class", "core-no-platform", "core-starting", "core-nccl-start", "core-worker-died", *_OF_LIMIT)
+_UNSURE = (
+    *("core-preload-class", "core-no-platform", "core-stack", "core-starting", "core-nccl-start", "core-worker-died"),
+    *_OF_LIMIT,
+)
 """Words with other causes too: the loader says the first also in a 32-bit helper beside a program with HAMi-core."""
 _TORCH = re.compile(
     r"allocate (?P<asked>[\d.]+ \w+).*?(?:; (?P<before>[\d.]+ \w+) total|capaci?ty of (?P<total>[\d.]+ \w+))"
