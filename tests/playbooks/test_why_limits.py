@@ -162,7 +162,10 @@ def test_a_neighbour_that_turns_hami_core_off_is_named_where_the_gpu_is_full(tmp
     off = container(gpu(memory=4000), **env("CUDA_DISABLE_CONTROL", "true"))
     other = pod("greedy", annotations=given("gpu-1", ("GPU-0", 4000, 0)), nodeName="gpu-1", containers=[off])
     other["status"] |= {"phase": "Running"}
-    assert "ml/greedy turns HAMi-core off, so" in cause(asked(tmp_path, placed(looping(1)), other, log=SHORT_OF.format("7 GiB"))).claim
+    assert (
+        "ml/greedy turns HAMi-core off, so"
+        in cause(asked(tmp_path, placed(looping(1)), other, log=SHORT_OF.format("7 GiB"))).claim
+    )
 
 
 # ------------------------------------------------------------------------- by its node, its annotations, its metrics

@@ -255,7 +255,9 @@ def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
         if found:
             sentence = sentences(sentence, Text("in-container.miscounted"))
             first = act(Text("in-container.fix-miscounted"), kubectl_pod(scene.pod, "get", "-o", "yaml"))
-            return _WordMeaning(signature.code, sentence, [first, *fix], proofs=[log_line(word.log, found[0])], sure=False)
+            return _WordMeaning(
+                signature.code, sentence, [first, *fix], proofs=[log_line(word.log, found[0])], sure=False
+            )
         return _WordMeaning(signature.code, sentence, fix)
     if signature.id in _NO_GPU:
         part = without_gpu(scene, word.log.container)

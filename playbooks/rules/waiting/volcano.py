@@ -171,7 +171,10 @@ def _lacks(scene: PodScene) -> Part | None:
     if wanted and "" not in modes and wanted not in modes:
         mode = registered[node][0].mode
         claim = Text("volcano-scheduled.other-mode", wanted=wanted, mode=mode, node=node)
-        proofs = [quotes.of_pod_annotation(scene.pod, _MODE), quotes.of_node_annotation(scene.nodes[node], _REGISTER, mode)]
+        proofs = [
+            quotes.of_pod_annotation(scene.pod, _MODE),
+            quotes.of_node_annotation(scene.nodes[node], _REGISTER, mode),
+        ]
         patch = {"metadata": {"annotations": {_MODE: mode}}}
         return Part(claim, proofs, [edit_owner(scene.pod, Text("volcano-scheduled.fix-mode", wanted=wanted), patch)])
     for name, found in registered.items():
