@@ -134,8 +134,8 @@ def test_what_was_free_of_the_limit_decides_whether_the_gpu_itself_is_full(
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"runtimeClassName": "nvidia"}, "the NVIDIA runtime starts it, and it asks for no GPU"),
-        ({"containers": [container({}, securityContext={"privileged": True})]}, "is privileged and asks"),
+        ({"runtimeClassName": "nvidia"}, "started by the NVIDIA runtime, and asking for no GPU"),
+        ({"containers": [container({}, securityContext={"privileged": True})]}, "privileged, and asking for none"),
         ({"containers": [container({}, **env("NVIDIA_VISIBLE_DEVICES", "all"))]}, "(NVIDIA_VISIBLE_DEVICES)"),
         ({"containers": [container({}, **env("NVIDIA_VISIBLE_DEVICES", "0"))]}, "(NVIDIA_VISIBLE_DEVICES)"),
         ({"containers": [container({}, **env("NVIDIA_VISIBLE_DEVICES", "GPU-0,GPU-1"))]}, "(NVIDIA_VISIBLE_DEVICES)"),
@@ -163,7 +163,7 @@ def test_a_neighbour_that_turns_hami_core_off_is_named_where_the_gpu_is_full(tmp
     other = pod("greedy", annotations=given("gpu-1", ("GPU-0", 4000, 0)), nodeName="gpu-1", containers=[off])
     other["status"] |= {"phase": "Running"}
     assert (
-        "ml/greedy turns HAMi-core off, so"
+        "HAMi-core is turned off in ml/greedy"
         in cause(asked(tmp_path, placed(looping(1)), other, log=SHORT_OF.format("7 GiB"))).claim
     )
 

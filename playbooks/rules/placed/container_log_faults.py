@@ -356,7 +356,7 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
             values = {"pod": f"{taker.namespace}/{taker.name}", "resource": scene.config.gpus.memory}
             steps.insert(0, edit_owner(taker, Text("in-container.ask-share", **values)))
         names = [f"{pod.namespace}/{pod.name}" for pod, _ in takers]
-        claim = sentences(claim, Text(_TAKERS[key], pods=prose.names(names), count=len(names)))
+        claim = sentences(claim, Text(_TAKERS[key], pods=prose.names(names)))
         proofs += [proof for _, proof in takers[:_MOST_OTHERS]]
     sure: Confidence = "confirmed" if means.sure and _is_sure(first, now) else "suspected"
     return fault(scene, means.code, claim, proofs, steps, sure=sure)

@@ -118,9 +118,11 @@ def held_by_nobody(scene: QuotaScene) -> Iterator[Finding]:
         if limit.by == "nobody":
             key = "quota-not-enforced.nobody"
         elif not scene.rules.modern and not scene.is_first(scene.config.amounts[limit.resource][0]):
-            key, since = "quota-not-enforced.vendor", "2.10.0"
+            key = "quota-not-enforced.vendor"
+            since = "2.10.0"
         elif scene.rules.quota == "none":
-            key, since = "quota-not-enforced.version", "2.7.0"
+            key = "quota-not-enforced.version"
+            since = "2.7.0"
         claim = Text(key, **_names(limit), version=str(scene.version or "?"), value=limit.written, since=since)
         edit = _edit(limit.namespace, limit.quota)
         mend = act(Text("quota-not-enforced.correct", **_names(limit)), edit)
