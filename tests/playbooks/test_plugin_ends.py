@@ -29,6 +29,7 @@ INFO = "I1121 04:59:29.123456       1 main.go:60] Starting FS watcher."
 ERROR = "E1121 04:59:29.123456       1 main.go:60] something nobody has seen"
 NO_SHELL = 'failed to create containerd task: exec: "nvidia-device-plugin": no such file or directory: unknown'
 CLOSED = KUBELET.format("rpc error: code = Unavailable desc = transport is closing")
+EOF = KUBELET.format("rpc error: code = Unavailable desc = error reading from server: EOF")
 LONG = f"I1121 04:57:00.000000       1 server.go:500] {'annotation ' * 100}\n"
 NOT_FOUND = "log of hami-system/hami-device-plugin-gpu-1 device-plugin"
 
@@ -120,8 +121,11 @@ def test_a_plugin_that_crashed_while_kubelet_asked_it_is_the_cause(tmp_path: Pat
     assert PANIC in quotes(report)
 
 
-def test_a_plugin_that_was_told_to_end_then_did_not_crash(tmp_path: Path) -> None:
-    assert codes(why(tmp_path, *behind(20, said=CLOSED, device=again(143)))) == ["allocate-failed"]
+@pytest.mark.parametrize("said", [CLOSED, EOF])
+def test_a_plugin_that_was_told_to_end_then_did_not_crash(tmp_path: Path, said: str) -> None:
+    report = why(tmp_path, *behind(20, said=said, device=again(143)))
+    assert codes(report) == ["allocate-failed"]
+    assert "The device plugin ended or was replaced while kubelet asked it" in cause(report).claim
 
 
 @pytest.mark.sampled(0)  # four megabytes of log: left to `make test-all`

@@ -242,6 +242,21 @@ def test_kubelet_that_has_none_of_the_resource_left_refused_the_device(tmp_path:
     assert codes(report) == ["allocate-failed"]
 
 
+@pytest.mark.parametrize(
+    "why",
+    [
+        "Allocate failed due to requested number of devices unavailable for rdma/hca. Requested: 1, Available: 0",
+        "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices rdma/hca",
+        "Node didn't have enough resource: rdma/hca, requested: 1, used: 8, capacity: 8",
+    ],
+)
+def test_a_device_that_hami_does_not_hand_out_is_not_looked_for_at_hami(tmp_path: Path, why: str) -> None:
+    report = report_on(tmp_path, placed(phase="Failed", reason="UnexpectedAdmissionError", message=why))
+    assert codes(report) == ["allocate-failed"]
+    assert "HAMi does not hand out rdma/hca" in cause(report).claim
+    assert not any("hami-device-plugin" in action.command for action in cause(report).next_actions)
+
+
 def test_the_event_alone_tells_as_much(tmp_path: Path) -> None:
     waiting = placed(phase="Failed")
     refusal = event(waiting, "UnexpectedAdmissionError", REJECTED.format("device number not matched"))

@@ -133,6 +133,8 @@ def since(seconds: float) -> Object:
     return placed(runs(state={"running": {"startedAt": ago(seconds)}}))
 
 
+TRACE = '!!!!!!! Segfault encountered !!!!!!!\n  File "/libvgpu/src/allocator/allocator.c", line 44, in oom_check'
+SIGSEGV = "  traceback : Signal 11 (SIGSEGV) received by PID 78"
 ENDS, HANGS, RUNS_ON = ["image-or-start-failure"], ["hami-core-hang"], ["running"]
 LOGGED: dict[str, tuple[Object, str, list[str]]] = {
     "words that a program prints itself": (placed(looping(1)), "Device 0 OOM 17179869184 / 16777216000", ENDS),
@@ -157,6 +159,9 @@ LOGGED: dict[str, tuple[Object, str, list[str]]] = {
     ),
     "words of a crash where it ended": (placed(looping(139)), ILLEGAL, ["hami-core-crash", *ENDS]),
     "words of a crash where it runs": (placed(), ILLEGAL, RUNS_ON),
+    "a crash of a process under another one": (placed(looping(1)), TRACE, ["hami-core-crash", *ENDS]),
+    "a stack of a process that goes on": (placed(), TRACE, RUNS_ON),
+    "a worker that crashed on one GPU": (placed(looping(1)), SIGSEGV, ENDS),
     "a library that it did without": (placed(), f"{MISSING}\n{STEPS}", RUNS_ON),
     "a lost GPU that it did without": (placed(), f"{LOST}\n{STEPS}", RUNS_ON),
     "a driver that it did without": (placed(), f"{NO_NVML}\n{STEPS}", RUNS_ON),
@@ -324,10 +329,11 @@ OF_THE_MODEL = "[core.py:708] OSError: /models/qwen does not appear to have a fi
     [
         (NO_WORKER, "hami-core-crash"),
         (UCX, "hami-core-crash"),
+        (SIGSEGV, "hami-core-crash"),
         (NO_PEER + NO_WORKER, "hami-core-crash"),
         (OF_THE_MODEL + NO_WORKER, "image-or-start-failure"),
     ],
-    ids=["no other words", "signal", "another worker's loss", "the worker's own error"],
+    ids=["no other words", "signal", "torchrun's", "another worker's loss", "the worker's own error"],
 )
 def test_a_worker_that_died_is_suspected_of_hami_core_only_where_it_told_no_error_of_its_own(
     tmp_path: Path, log: str, code: str

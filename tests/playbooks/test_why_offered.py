@@ -169,6 +169,7 @@ def test_words_of_the_default_scheduler_are_no_fault_of_hami_s_configuration(tmp
         ("tke.cloud.tencent.com/qgpu-core", "qGPU (Tencent)"),
         ("nvidia.com/mig-1g.10gb", "k8s-device-plugin (NVIDIA, MIG)"),
         ("nvidia.com/gpu.shared", "k8s-device-plugin"),
+        ("nvidia.com/mig-1g.10gb", "k8s-device-plugin"),
     ],
 )
 def test_a_resource_of_another_project_is_called_so(tmp_path: Path, resource: str, project: str) -> None:
@@ -177,6 +178,13 @@ def test_a_resource_of_another_project_is_called_so(tmp_path: Path, resource: st
     assert codes(report)[0] == "resource-unknown"
     assert project in cause(report).claim
     assert "nvidia.com/gpumem" in cause(report).next_actions[0].label
+
+
+def test_a_mig_size_that_no_node_has_is_told_beside_one_that_a_node_has(tmp_path: Path) -> None:
+    node, said = gpu_node(), refused(none_of(1, "1 Insufficient nvidia.com/mig-1g.5gb"))
+    node["status"]["allocatable"]["nvidia.com/mig-1g.10gb"] = "7"
+    report = ask(tmp_path, cluster(pod(limits={"nvidia.com/mig-1g.5gb": "1"}, said=said), node))
+    assert "The nearest name is nvidia.com/mig-1g.10gb" in cause(report).claim
 
 
 def test_names_of_hami_s_predecessor_are_called_so_where_hami_runs(tmp_path: Path) -> None:

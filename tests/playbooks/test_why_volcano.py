@@ -48,6 +48,7 @@ def unavailable(reasons: str) -> Object:
         ("3 Insufficient volcano.sh/vgpu-memory", "offers too little of it"),
         ("1 node not initialized with devicehamivgpu, 2 Insufficient cpu", "has not registered that node"),
         ("3 hami-vgpuDeviceSharing error", "refused the node"),
+        ("3 not enough gpu fitted on this node", "refused the node"),
     ],
 )
 def test_volcano_s_words_are_quoted_and_explained(tmp_path: Path, words: str, means: str) -> None:

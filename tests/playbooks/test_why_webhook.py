@@ -157,6 +157,9 @@ def test_a_certificate_that_the_caller_rejects_is_why(tmp_path: Path, one: Objec
     assert codes(report) == ["webhook-untrusted", "webhook-bypassed", *after(one)]
     assert REJECTED.rstrip() in quotes(report)
     assert cause(report).confidence == "confirmed"  # the pod was created at that second
+    assert (
+        "rollout restart deployment" in cause(report).next_actions[-1].command
+    )  # it may serve a certificate of before
 
 
 def test_a_rejected_certificate_is_only_suspected_when_the_pod_was_created_at_another_time(tmp_path: Path) -> None:
@@ -218,6 +221,8 @@ def test_the_api_server_s_log_tells_what_no_object_shows(tmp_path: Path, why: st
     assert codes(report) == [code, "webhook-bypassed"]
     assert why in cause(report).claim
     assert "failurePolicy Ignore" in cause(report).claim
+    ways = [action for action in cause(report).next_actions if "networkpolicies" in action.command]
+    assert len(ways) == (code == "webhook-unreachable")
 
 
 @pytest.mark.parametrize("verb", ["why", "status"])

@@ -52,6 +52,7 @@ OLD_TORCH = "RuntimeError: cuda runtime error (35) : {} at /pytorch/aten/src/THC
         ("Failed to initialize NVML: ERROR_UNKNOWN", "gpu-start-failure"),
         ("pynvml.NVMLError_Unknown: Unknown Error", "gpu-start-failure"),
         (COMBINATION + "cuda driver combination (Triggered internally)", "driver-not-loaded"),
+        ("CUDA error: forward compatibility was attempted on non supported HW", "driver-not-loaded"),
         (TOO_OLD, "gpu-start-failure"),
         ("[HAMI-core ERROR (pid:7 thread=1 libvgpu.c:874)]: cuInit failed:802", "gpu-start-failure"),
         ("torch.AcceleratorError: CUDA error: system not yet initialized", "gpu-start-failure"),
@@ -103,12 +104,15 @@ def test_memory_that_ends_at_a_limit_below_a_gibibyte_is_suspected_too(tmp_path:
     assert (codes(report)[0], "800 MiB" in cause(report).claim) == ("gpu-memory-limit", True)
 
 
-@pytest.mark.parametrize(
-    ("annotations", "total"), [(HALF, "14.57"), (WHOLE, "16.00")], ids=["another size", "a whole GPU"]
-)
-def test_memory_that_ends_elsewhere_is_not_the_limit(tmp_path: Path, annotations: Object, total: str) -> None:
-    report = asked(tmp_path, placed(looping(1), annotations=annotations), log=TORCH.format("capacity", total))
+def test_memory_that_ends_on_a_whole_gpu_is_no_limit(tmp_path: Path) -> None:
+    report = asked(tmp_path, placed(looping(1), annotations=WHOLE), log=TORCH.format("capacity", "16.00"))
     assert codes(report) == ["image-or-start-failure"]
+
+
+def test_a_program_that_sees_more_memory_than_its_limit_has_no_hami_core(tmp_path: Path) -> None:
+    report = asked(tmp_path, placed(looping(1)), log=TORCH.format("capacity", "14.57"))
+    assert (codes(report)[0], cause(report).confidence) == ("limit-not-enforced", "suspected")
+    assert "8,000 MiB (total capacity of 14.57 GiB)" in cause(report).claim
 
 
 def test_a_program_that_goes_on_after_it_ran_out_of_memory_is_left_alone(tmp_path: Path) -> None:
@@ -132,6 +136,7 @@ def test_a_model_that_leaves_no_cache_is_suspected_to_reach_the_limit_where_ther
     assert codes(whole) == ["image-or-start-failure"]
 
 
+NO_ROOM = "OP_REQUIRES failed : RESOURCE_EXHAUSTED: OOM when allocating tensor with shape[64,128] and type float"
 OTHERS = [
     "failed to allocate 50.00GiB (53687091200 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
     "RuntimeError: CUDA error: out of memory",
@@ -142,6 +147,8 @@ OTHERS = [
     "[E:onnxruntime:, inference_session.cc:2105] Exception during initialization: CUDA failure 2: out of memory ;",
     "Out of memory error on GPU 0. Cannot allocate 256.000000MB memory on GPU 0, 7.6GB memory has been allocated",
     "[TRT] [E] 1: [defaultAllocator.cpp::allocate::20] Error Code 1: Cuda Runtime (out of memory)",
+    f"{NO_ROOM} on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc",
+    "include/alloc.h:48 NCCL WARN Cuda failure 'out of memory'",
 ]
 
 
@@ -153,6 +160,11 @@ def test_other_programs_words_for_no_memory_are_suspected_to_be_the_limit_where_
     assert (codes(limited)[0], cause(limited).confidence) == ("gpu-memory-limit", "suspected")
     assert codes(asked(tmp_path, placed(looping(1), annotations=WHOLE), log=line)) == ["image-or-start-failure"]
     assert codes(asked(tmp_path, placed(), log=line)) == ["running"]
+
+
+def test_a_tensor_that_finds_no_room_in_the_host_s_memory_is_not_about_the_gpu(tmp_path: Path) -> None:
+    line = f"{NO_ROOM} on /job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu"
+    assert codes(asked(tmp_path, placed(looping(1)), log=line)) == ["image-or-start-failure"]
 
 
 def test_a_limit_above_what_the_gpu_has_is_told_where_a_program_has_no_memory(tmp_path: Path) -> None:

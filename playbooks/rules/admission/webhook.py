@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bot.finding_codes import Code
 from bot.hami.installation.install import Install, extender_of
 from bot.hami.scheduler_logs.log_lines import parse_line
-from bot.kube.hami_pods import EXTENDER_CONTAINER
+from bot.kube.hami_pods import COMPONENT_LABEL, EXTENDER_CONTAINER, SCHEDULER_COMPONENT
 from bot.kube.models import Event, Pod
 from bot.kube.models.workloads import ServiceReference
 from bot.kube.times import format_time, parse_time
@@ -91,6 +91,16 @@ def certificates(hook: Hook) -> tuple[NextAction, ...]:
     return (step(Text("webhook-untrusted.look"), look),)
 
 
+def _renewals(hook: Hook) -> tuple[NextAction, ...]:
+    """The steps where a certificate is there: the extender may serve the one that it read at its start (HAMi#1572)."""
+    service = service_of(hook)
+    if service is None:
+        return certificates(hook)
+    labelled = f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}"
+    restart = kubectl("-n", service.namespace, "rollout", "restart", "deployment", "-l", labelled)
+    return (*certificates(hook), act(Text("webhook-untrusted.restart"), restart))
+
+
 _OWN_HOSTS = ("127.0.0.1", "::1")
 """The addresses from which kube-scheduler calls the extender: both run in one pod."""
 _RECENT = timedelta(minutes=15)
@@ -106,6 +116,8 @@ _CALL = re.compile(
     r'^.*failed calling webhook "[^"]*": (?:failed to call webhook: )?(?:Post "?[^\s"]+"?: )?', re.DOTALL
 )
 _OTHER_CA = "signed by unknown authority"
+_ON_THE_WAY = re.compile(r"no route to host|deadline exceeded|i/o timeout|Client\.Timeout|^Forbidden$")
+"""Matches what is said where a network or a proxy keeps calls from the webhook (HAMi#160, HAMi#379, HAMi#653)."""
 _CERTIFICATE_WORDS = re.compile(r"x509|\btls: |certificate")
 
 
@@ -159,7 +171,7 @@ def rejected(asked: WebhookQuestion, hook: Hook, lines: Sequence[RejectionLine])
     key = "webhook-untrusted.rejected-fail" if fails(hook) else "webhook-untrusted.rejected-ignore"
     claim = Text(key, config=hook.config.name)
     proofs = [*map(of_rejection, lines[-2:]), of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}")]
-    return asked.fault("webhook-untrusted", claim, "suspected", [*proofs, *of_policy(hook)], certificates(hook))
+    return asked.fault("webhook-untrusted", claim, "suspected", [*proofs, *of_policy(hook)], _renewals(hook))
 
 
 def uncalled(asked: WebhookQuestion, hook: Hook, lines: Sequence[RejectionLine]) -> Finding | None:
@@ -214,9 +226,12 @@ def _said(words: str, hook: Hook | None, *, denied: bool = False) -> tuple[Code,
         key = "webhook-untrusted.said-fail" if refused else "webhook-untrusted.said-ignore"
         ca = Text("webhook-untrusted.ca", config=hook.config.name) if hook and _OTHER_CA in why else ""
         claim = sentences(Text(key, why=why), ca)
-        return "webhook-untrusted", claim, certificates(hook) if hook else where_it_answers(hook)
+        return "webhook-untrusted", claim, _renewals(hook) if hook else where_it_answers(hook)
     key = "webhook-unreachable.said-fail" if refused else "webhook-unreachable.said-ignore"
-    return "webhook-unreachable", Text(key, why=why), where_it_answers(hook)
+    service = service_of(hook) if hook else None
+    blocked = kubectl("-n", service.namespace, "get", "networkpolicies") if service else ""
+    way = [step(Text("webhook-unreachable.way"), blocked)] if _ON_THE_WAY.search(why) else []
+    return "webhook-unreachable", Text(key, why=why), [*where_it_answers(hook), *way]
 
 
 _HTTPS, _PATH = 443, "/webhook"

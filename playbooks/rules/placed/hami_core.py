@@ -19,7 +19,7 @@ from bot.hami.version import Version, parse_version
 from bot.kube.models import Container, ContainerStatus, Pod, StateTerminated
 from bot.kube.models.pods import EnvVar
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, Finding, NextAction, act
+from bot.report import Confidence, Evidence, Finding, NextAction, act, step
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import driver_label
@@ -298,10 +298,12 @@ def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
     reasons = [reason for container in parts for reason in reasons_in(pod, container, cores=held.limits_cores)]
     reasons.sort(key=lambda reason: reason.confidence != "confirmed")
     if not reasons:
+        if seen and all(card.mode in _BY_HAMI_CORE for card in scene.cards):
+            yield _unlimited(scene, held, *seen)
         return
     first = reasons[0]
     proofs = [*(quotes.of_pod(pod, reason.quote, reason.path) for reason in reasons), quotes.of_holder(pod)]
-    proofs += [seen] if seen else []
+    proofs += [seen[1]] if seen else []
     why = Text(_WHYS[first.word], value=first.quote)
     claim = Text("limit-not-enforced.claim", container=first.container, why=why)
     steps = list[NextAction]()
@@ -340,19 +342,30 @@ def other_limit(scene: PlacedScene) -> Iterator[Finding]:
 
 
 _CAPACITY = re.compile(r"(?:total capaci?ty of |GPU \d+; )([\d.]+) (GiB|MiB)(?: total capacity)?")
+_BY_HAMI_CORE = ("", "hami-core")
+"""The modes of GPUs where HAMi-core shows programs their limit as the GPU's size."""
 _FAR_ABOVE = 1.05
 """A container sees too much memory from this factor over its limit on: PyTorch rounds, HAMi-core is exact."""
 
 
-def _more_seen(scene: PlacedScene, held: GpuContainers) -> Evidence | None:
-    """PyTorch's words, in a line of the user's, that its GPU has more memory than the limit."""
+def _more_seen(scene: PlacedScene, held: GpuContainers) -> tuple[str, Evidence] | None:
+    """The container in which PyTorch sees a GPU with more memory than the limit, and its words in a user's line."""
     most = max((share.memory_mib for share in held.shares), default=0)
     for log in scene.own_logs or ():
         for line in reversed(log.lines):
             found = _CAPACITY.search(line)
             if found and most and float(found[1]) * (1024 if found[2] == "GiB" else 1) > most * _FAR_ABOVE:
-                return log_line(log, found[0])
+                return log.container, log_line(log, found[0])
     return None
+
+
+def _unlimited(scene: PlacedScene, held: GpuContainers, container: str, seen: Evidence) -> Finding:
+    pod, limit = scene.pod, max(share.memory_mib for share in held.shares)
+    claim = Text("limit-not-enforced.seen", container=container, limit=f"{limit:,}", seen=seen.quote)
+    preloaded = ("-c", container, "--", "cat", "/etc/ld.so.preload")
+    look = kubectl_pod(pod, "exec", *preloaded)
+    steps, proofs = [step(Text("limit-not-enforced.look"), look)], [seen, quotes.of_holder(pod)]
+    return finding("limit-not-enforced", claim, "suspected", [pod.spec.node_name], proofs, actions=steps)
 
 
 def reasons_in(pod: Pod, container: Container, *, cores: bool) -> Iterator[UnenforcedReason]:

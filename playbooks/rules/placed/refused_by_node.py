@@ -38,6 +38,8 @@ _ANSWERED = re.compile(r"rpc error: code = (?!Unavailable|DeadlineExceeded|Cance
 """Matches a gRPC error that the plugin itself answered; the excluded codes mean that no plugin was there."""
 _BEFORE_ITS_WORDS = (" desc = ", "Allocate failed due to ", "Pod was rejected: ")
 """What kubelet and gRPC put before the device plugin's own words."""
+_OF_RESOURCE = re.compile(r"(?:unavailable for|unhealthy devices|unregistered device|resource:) ([\w.-]+/[\w.-]*\w)")
+"""Matches the resource that kubelet names where it refuses by itself [Kubernetes 1.36 devicemanager, lifecycle]."""
 _MOST_LINES = 3
 
 
@@ -91,8 +93,12 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
     scheduler = pod.spec.scheduler_name or "?"
     values = {"node": node or "?", "why": why, "scheduler": scheduler}
     claim = Text("allocate-failed.claim" if placed or of_volcano else key, **values)
-    # kubelet's words have a known meaning, except for pods of Volcano.
-    read = [evidence.quote for evidence in said.words] if scene.seen and not of_volcano else []
+    if foreign := scene.once(_foreign):
+        means = Text("allocate-failed.foreign", resource=foreign)
+        claim = Text("allocate-failed.means", claim=unstopped(claim), means=means)
+        actions[:-1] = [step(Text("allocate-failed.foreign-look", resource=foreign), kubectl("describe", "node", node))]
+    # kubelet's words have a known meaning, except for pods of Volcano and devices that are not HAMi's.
+    read = [evidence.quote for evidence in said.words] if scene.seen and not of_volcano and not foreign else []
     known = find("kubelet-message", read, scene.plugin_version)
     if known and not said.stripped:
         claim = Text("allocate-failed.means", claim=unstopped(claim), means=known[0].means)
@@ -109,7 +115,7 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
 def node_behind_refusal(scene: PlacedScene) -> list[Finding]:
     """The findings of what is wrong with the node; none where its device plugin answered with the refusal."""
     said, side = scene.once(refusal), scene.side
-    if said is None or side is None or scene.seen is None:
+    if said is None or side is None or scene.seen is None or scene.once(_foreign):
         return []
     if any(_ANSWERED.search(evidence.quote) for evidence in said.words):
         return []
@@ -155,6 +161,13 @@ def _not_asked_about(pod: Pod, asked: dict[str, str], seen: InstallSeen, said: S
     path = "{.spec.containers[*].resources.limits}"
     proofs = [managed_proof(config), *(quotes.of_pod(pod, name, path) for name in asked), *said.proofs]
     return [finding("extender-misconfigured", claim, proofs=proofs, actions=steps)]
+
+
+def _foreign(scene: PlacedScene) -> str:
+    """The resource that kubelet lacks for a pod with a device of HAMi's, if HAMi does not hand it out; else empty."""
+    said, config = scene.once(refusal), scene.config
+    named = _OF_RESOURCE.search(said.words[0].quote) if said and reserved_node(scene.pod.metadata) else None
+    return named[1] if named and asked_resources(scene.pod, config) and not config.manages(named[1]) else ""
 
 
 def _words(scene: PlacedScene) -> list[Evidence]:

@@ -118,7 +118,9 @@ def _unknown(scene: PodScene, name: str, managed: frozenset[str]) -> Finding:
     fix = Text("resource-unknown.rename" if near else "resource-unknown.remove", resource=name, near=near)
     sure: Confidence = "confirmed" if scene.config.names_all else "suspected"
     proofs, ours = _proofs(scene, name), {"count": scene.config.gpus.count, "memory": scene.config.gpus.memory}
-    if project := next((known for begins, known in _PROJECTS.items() if name.startswith(begins)), ""):
+    begins = next((begins for begins in _PROJECTS if name.startswith(begins)), "")
+    if begins and not near.startswith(begins):
+        project = _PROJECTS[begins]
         claim = Text("resource-unknown.other", resource=name, project=project)
         fix = Text("resource-unknown.ask-hami", project=project, **ours)
     steps = [edit_owner(scene.pod, fix), _offers()]

@@ -44,6 +44,7 @@ _ENDED = r"error reading from server: EOF"
 _QUEUE = r"queue resource quota insufficient|resource in cluster is overused"
 _LOCKED = r"locked for .*hamivgpu|hamivgpu.* lock"
 _GANG = r"in gang unschedulable|pod group is not ready"
+_REFUSED = r"hami-vgpuDeviceSharing|not enough gpu fitted on this node"
 _NEW = r"node not initialized with device ?hamivgpu"
 _SETTINGS = "volcano-scheduler-configmap"
 _SWITCH_ON = Text("volcano-scheduled.switch-on")
@@ -58,7 +59,7 @@ _MEANINGS = (
     (r"n(?:o|ot) enough gpu cards", Text("volcano-scheduled.cards"), Text("volcano-scheduled.fix-cards")),
     (_QUEUE, Text("volcano-scheduled.queue"), Text("volcano-scheduled.fix-queue")),
     (_NEW, Text("volcano-scheduled.uninitialised"), Text("volcano-scheduled.fix-uninitialised")),
-    (r"hami-vgpuDeviceSharing", Text("volcano-scheduled.refused"), Text("volcano-scheduled.fix-refused")),
+    (_REFUSED, Text("volcano-scheduled.refused"), Text("volcano-scheduled.fix-refused")),
     (r"no pending pod found on node", Text("volcano-scheduled.unannotated"), _SWITCH_ON),
     (_LOCKED, Text("volcano-scheduled.locked"), Text("volcano-scheduled.fix-locked")),
     (r"Insufficient volcano\.sh/", Text("volcano-scheduled.insufficient"), Text("volcano-scheduled.fix-insufficient")),
