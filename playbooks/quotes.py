@@ -12,7 +12,8 @@ from bot.hami.pods.allocations import given
 from bot.hami.scheduler_logs.log_lines import NEEDLE, LogLine, ThrottledRequest
 from bot.hami.vendors import FIRST, NAMES, vendor_of_made_up_card, vendor_of_register_key
 from bot.kube.hami_pods import EXTENDER_CONTAINER
-from bot.kube.models import Condition, DaemonPod, Event, Holder, Node, Pod, Resource
+from bot.kube.models import Condition, Container, DaemonPod, Event, Holder, Node, Pod, Resource
+from bot.kube.models.pods import EnvVar
 from bot.kube.recording.redact import masked
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence
@@ -133,18 +134,18 @@ def of_holder(pod: Pod | Holder) -> Evidence:
 
 def of_resource(pod: Pod, resource: str, value: str, *, kind: str = "containers", of: str = "limits") -> Evidence:
     """Quotes an amount in `limits` or `requests` (`of`) of the pod's `containers` or init ones (`kind`)."""
-    return of_amount(pod, value, f"{{.spec.{kind}[*].resources.{of}.{_escape(resource)}}}")
+    return of_amount(pod, value, f"{{.spec.{kind}[*].resources.{of}.{escape(resource)}}}")
 
 
-def of_card(node: Node, uuid: str, *, whole: bool = False) -> Evidence:
-    """Quotes a GPU on its node by its UUID; with `whole`, all that the node registers of it."""
+def of_card(node: Node, uuid: str) -> Evidence:
+    """Quotes all that the node registers of a GPU."""
     texts = node.metadata.annotations or {}
     keys = (key for key, text in texts.items() if uuid in text and vendor_of_register_key(key))
     key = next(keys, "")
-    if not key and (names := vendor_of_made_up_card(node.name, uuid)):
-        return _of_cards(node, names)
-    key = key or FIRST.names.register
-    return of_node_annotation(node, key, entry_of(texts.get(key, ""), uuid) if whole else uuid)
+    if not key:
+        names = vendor_of_made_up_card(node.name, uuid)
+        return _of_cards(node, names) if names else of_cards(node)
+    return of_node_annotation(node, key, entry_of(texts[key], uuid))
 
 
 def of_cards(node: Node) -> Evidence:
@@ -184,19 +185,25 @@ def of_node_annotation(node: Node, key: str, quote: str) -> Evidence:
 
 def of_label(node: Node, key: str) -> Evidence:
     """Quotes a label of the node."""
-    return of_node(node, node.metadata.label(key) or "", f"{{.metadata.labels.{_escape(key)}}}")
+    return of_node(node, node.metadata.label(key) or "", f"{{.metadata.labels.{escape(key)}}}")
+
+
+def of_labels(node: Node) -> Evidence:
+    """Quotes all labels of the node as kubectl shows them, for where one is missing."""
+    labels = msgspec.json.encode(node.metadata.labels or {}, order="sorted").decode()
+    return of_node(node, labels, "{.metadata.labels}")
 
 
 def of_capacity(node: Node, resource: str) -> Evidence:
     """Quotes the node's capacity of a resource, as kubelet counts it."""
     value = (node.status.capacity or {}).get(resource, "")
-    return of_node(node, str(value), f"{{.status.capacity.{_escape(resource)}}}")
+    return of_node(node, str(value), f"{{.status.capacity.{escape(resource)}}}")
 
 
 def of_allocatable(node: Node, resource: str) -> Evidence:
     """Quotes the node's allocatable amount of a resource, as kubelet offers it."""
     value = (node.status.allocatable or {}).get(resource, "")
-    return of_node(node, str(value), f"{{.status.allocatable.{_escape(resource)}}}")
+    return of_node(node, str(value), f"{{.status.allocatable.{escape(resource)}}}")
 
 
 def of_words(line: LogLine, scheduler: Pod, words: str) -> Evidence:
@@ -207,6 +214,21 @@ def of_words(line: LogLine, scheduler: Pod, words: str) -> Evidence:
 def of_wait(wait: ThrottledRequest, scheduler: Pod) -> Evidence:
     """Quotes the log line of a request that the extender in this pod held back by its client's rate limit."""
     return of_logged(scheduler, EXTENDER_CONTAINER, wait.line, grep=shlex.quote(NEEDLE))
+
+
+def of_word(pod: Pod, container: Container, text: str) -> Evidence:
+    """Quotes the last word of a container's command line that holds `text`, such as a flag with its value."""
+    words = (("args", container.args or ()), ("command", container.command or ()))
+    found = ((field, word) for field, line in words for word in reversed(line) if text in word)
+    field, word = next(found, ("command", ""))
+    return of_pod(pod, word, f'{{.spec.containers[?(@.name=="{container.name}")].{field}}}')
+
+
+def of_env(pod: Pod, container: str, variable: EnvVar) -> Evidence:
+    """Quotes the value of a variable of a container; for an empty value the variable's name."""
+    field, quote = ("value", variable.value) if variable.value.strip() else ("name", variable.name)
+    path = f'{{.spec.containers[?(@.name=="{container}")].env[?(@.name=="{variable.name}")].{field}}}'
+    return of_pod(pod, quote, path)
 
 
 def of_logged(
@@ -235,10 +257,11 @@ def pod_name(pod: Pod | Holder | DaemonPod) -> str:
 
 
 def _annotation_path(key: str) -> str:
-    return f"{{.metadata.annotations.{_escape(key)}}}"
+    return f"{{.metadata.annotations.{escape(key)}}}"
 
 
-def _escape(key: str) -> str:
+def escape(key: str) -> str:
+    """A key as a step of a JSONPath: its dots are no steps."""
     return key.replace(".", "\\.")
 
 
@@ -250,9 +273,10 @@ def _by(path: str) -> str:
     return f"jsonpath={path}"
 
 
-def of_plugin(pod: DaemonPod, why: str) -> Evidence:
+def of_plugin(pod: Pod | DaemonPod, why: str) -> Evidence:
     """Quotes the status of a device plugin's pod: `why`, else its phase, else its name."""
-    return _of_pod(Evidence, pod, why or pod.status.phase or pod.name, "{.status}")
+    path = "{.status..reason}" if why else "{.status.phase}"
+    return _of_pod(Evidence, pod, why or pod.status.phase or pod.name, path)
 
 
 def of_object(kind: str, resource: Resource, quote: str, path: str) -> Evidence:

@@ -225,6 +225,8 @@ def text_in(files: Mapping[str, bytes]) -> str:
         if isinstance(value, dict):
             for key, one in value.items():
                 texts.append(key)
+                if key == "labels":  # as kubectl shows a map
+                    texts.append(json.dumps(one, separators=(",", ":"), sort_keys=True, ensure_ascii=False))
                 walk(one)
         elif isinstance(value, list):
             for item in value:

@@ -55,7 +55,7 @@ def test_the_answer_is_the_expected_one_stands_on_what_was_recorded_and_uses_the
 def test_every_reason_of_a_node_is_the_real_extender_s(one: Asked, folder: Path) -> None:
     """Where chance decides, the verdicts were left out, and the table has all that HAMi may say."""
     report = one.ask(folder)
-    message = report.findings[0].evidence[0].quote
+    message = " ".join(proof.quote for proof in report.findings[0].evidence)
     (table,) = [table for table in report.tables if table.title == "candidate nodes"]
     assert table.rows
     by_chance = any(" / " in reason for _, reason, _, _ in table.rows)

@@ -207,17 +207,26 @@ _LONG_QUOTE, _TELLS = 160, 40
 _TOO_SHORT, _MOST_PLACES = 3, 100
 
 
-def telling(quotes: Iterable[Evidence]) -> list[Evidence]:
-    """The evidence shown at a glance, in its order: each text of an object once, as the shortest quote, long ones last.
-    A bare value without its field is shown only where there is nothing else.
+_WITHOUT_FIELDS, _SAID = ("log", "version"), ("condition", "event", "scheduler log")
+"""`_SAID`: the sources in which the schedulers tell the same of a pod in several words."""
+
+
+def telling(quotes: Sequence[Evidence]) -> list[Evidence]:
+    """The evidence shown at a glance, in its order: each text of an object once, as the shortest quote. What the
+    schedulers say again, or at length, comes after the facts; a bare value without its field only if nothing else does.
     """
-    every = list({(proof.object, proof.quote): proof for proof in reversed([*quotes])}.values())[::-1]
+    firsts = {(one.object, one.quote): one for one in reversed(quotes)}
+    every = [one for one in quotes if firsts[one.object, one.quote] is one]
     parts = {proof.quote for proof in every if len(proof.quote) > _TELLS}
     distinct = [one for one in every if not any(part in one.quote and part != one.quote for part in parts)]
     kept = [
-        proof for proof in distinct if not _BARE.fullmatch(proof.quote) or quoted(proof) != proof.quote
+        one
+        for one in distinct
+        if one.source in _WITHOUT_FIELDS or not _BARE.fullmatch(one.quote) or quoted(one) != one.quote
     ] or distinct[:1]
-    return sorted(kept, key=lambda proof: len(proof.quote) > _LONG_QUOTE)
+    said = sorted((one for one in kept if one.source in _SAID), key=lambda one: len(one.quote) > _LONG_QUOTE)
+    again = [one for number, one in enumerate(said) if number or len(one.quote) > _LONG_QUOTE]
+    return [*(one for one in kept if one not in again), *again]
 
 
 def quoted(evidence: Evidence) -> Prose:

@@ -272,31 +272,34 @@ def nothing_logged(scene: LogsScene) -> Iterator[Finding]:
     if not lines and isinstance(scene.subject, AbsentPod):
         yield not_found(scene.subject, scene.wanted, "logs")
         return
-    values = {"pod": scene.called, "since": scene.words, "why": _why_not(scene)}
+    why, proofs = _why_not(scene)
+    values = {"pod": scene.called, "since": scene.words, "why": why}
     if lines:
         log, line = lines[-1]
         proof, claim = _line(scene, log.log, line), Text("logs.no-run", **values)
     else:
         proof, claim = _flag(read[0].log), Text("logs.nothing", count=len(read), **values)
-    yield finding("not-in-log", claim, scene.confidence, (), [proof], severity="info", actions=scene.steps)
+    yield finding("not-in-log", claim, scene.confidence, (), [*proofs, proof], severity="info", actions=scene.steps)
 
 
-def _why_not(scene: LogsScene) -> Text:
-    """The likeliest reason that HAMi logged nothing; every verbosity logs the start of a filter run."""
+def _why_not(scene: LogsScene) -> tuple[Text, list[Evidence]]:
+    """The likeliest reason that HAMi logged nothing, and its proof; every verbosity logs the start of a filter run."""
     scheduler, pod = scene.install.scheduler_name, scene.pod
     if pod and pod.spec.scheduler_name != scheduler:
-        return Text("logs.other-scheduler", scheduler=pod.spec.scheduler_name, hami=scheduler)
+        proof = quotes.of_pod(pod, pod.spec.scheduler_name, "{.spec.schedulerName}")
+        return Text("logs.other-scheduler", scheduler=pod.spec.scheduler_name, hami=scheduler), [proof]
     if older := [log.older.at for log in scene.logged.logs if log.older and log.older.at]:
-        return Text("logs.before", at=format_time(max(older)))
+        return Text("logs.before", at=format_time(max(older))), []
     if pod and pod.spec.node_name:
         placed = pod.condition("PodScheduled")
         at = parse_time(placed.last_transition_time if placed else None) or parse_time(pod.metadata.creation_timestamp)
-        return Text("logs.placed-before", node=pod.spec.node_name, at=format_time(at) if at else UNSAID)
+        proof = quotes.of_status(pod, pod.spec.node_name, "{.spec.nodeName}", format_time(at) if at else None)
+        return Text("logs.placed-before", node=pod.spec.node_name, at=format_time(at) if at else UNSAID), [proof]
     if pod and pod.condition("PodScheduled") is None:
-        return Text("logs.never-tried")
+        return Text("logs.never-tried"), []
     if any(isinstance(log.read, Gap) for log in scene.logs):
-        return Text("logs.unread")
-    return Text("logs.never-asked")
+        return Text("logs.unread"), []
+    return Text("logs.never-asked"), []
 
 
 @rule("log-verbosity")

@@ -9,10 +9,9 @@ import click
 from bot.errors import SourceError
 from bot.finding_codes import CODES
 from bot.hami.nodes.node_state import SWEPT_NODES, noun_on
-from bot.hami.nodes.registration import Registration
 from bot.kube.cluster import seen
 from bot.kube.models import NODES
-from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, Report, Subject, Table, more_than_info, step
+from bot.report import VERDICT_LIMIT, Confidence, Finding, Gap, Report, Subject, Table, more_than_info, step
 from bot.texts import Prose, Text, fitting, listed, sentences
 from playbooks import quotes
 from playbooks.gather.dra import gather_slices
@@ -29,7 +28,7 @@ from playbooks.rules.dra import given_by_claims, handed_out_twice
 from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.rules.nodes.faults import gaps_of
 from playbooks.rules.nodes.sweep import looked_at
-from playbooks.scenes.nodes import NodeScene, NodesScene
+from playbooks.scenes.nodes import NodesScene
 
 _KINDS = {
     "lost": "nodes.bad-registration",
@@ -147,14 +146,7 @@ def _healthy(scene: NodesScene, judged: NodesJudgement) -> list[Finding]:
     claim = sentences(claim, *looked_at(scene.seen, well, scene.questioned.sides, judged.well, scene.plugins))
     sure: Confidence = "suspected" if scene.once(gaps_of) else "confirmed"
     nodes = [scene.wanted] if scene.wanted else []
-    return [finding("nodes-healthy", claim, sure, nodes, [_registered(first)], severity="info")]
-
-
-def _registered(node: NodeScene) -> Evidence:
-    found: Registration = node.registrations[0]
-    if found.encoding == "capacity":
-        return quotes.of_allocatable(node.node, found.key)
-    return quotes.of_node_annotation(node.node, found.key, found.cards[0].uuid)
+    return [finding("nodes-healthy", claim, sure, nodes, [quotes.of_cards(first.node)], severity="info")]
 
 
 def _nothing_there(scene: NodesScene) -> Finding:

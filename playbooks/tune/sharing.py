@@ -138,7 +138,7 @@ def _refuse_full(pool: Pool, full: list[tuple[str, Sample, int]], scene: TuneSce
     proofs = tuple(
         of_sample(f"GPU {gpu}", sample, pool.node_of(gpu).name, scene, grep=gpu) for gpu, sample, _ in full[:_SHOWN]
     )
-    proofs += (quotes.of_card(pool.node_of(uuid), uuid, whole=True),)
+    proofs += (quotes.of_card(pool.node_of(uuid), uuid),)
     current = pool.scaling or 1.0
     directions: list[Direction] = ["lower", "refuse"] if current > 1 else ["refuse"]
     return [
@@ -278,7 +278,7 @@ def _resplit(why: Prose, wanted: int, refused: Sequence[Pod], pool: Pool, scene:
     smallest = min(
         pool.held, key=lambda held: min((share.memory_mib or _NONE for share in held.shares.values()), default=0)
     )
-    registered = quotes.of_card(pool.nodes[0], first[0].card.uuid, whole=True)
+    registered = quotes.of_card(pool.nodes[0], first[0].card.uuid)
     proofs += (registered, *of_request(smallest, scene), *node_count(scene))
     severity = "warning" if refused else "info"
     return changed(row, claim, proofs, actions, severity=severity)
@@ -308,7 +308,7 @@ def core_scaling(scene: TuneScene) -> list[Advice]:
         check = step(Text("tune.core-scaling-check"), command("gpus", "--node", node.name))
         claim = Text("tune.core-scaling-claim", pool=pool.label, current=current, why=why)
         row = AdviceRow("core-scaling", "lower", pool.object, current, "1", why)
-        advice.append(changed(row, claim, (quotes.of_card(node, most.uuid, whole=True),), (act(how), check)))
+        advice.append(changed(row, claim, (quotes.of_card(node, most.uuid),), (act(how), check)))
     return advice
 
 

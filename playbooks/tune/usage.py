@@ -311,7 +311,7 @@ def policies(scene: TuneScene) -> list[Advice]:
     proofs = (
         *([quotes.of_condition(found.pod, condition, condition.last_transition_time)] if condition else []),
         *flag(scene, _GPUS).proof,
-        *(quotes.of_card(found.node, state.card.uuid, whole=True) for state in found.gpus),
+        *(quotes.of_card(found.node, state.card.uuid) for state in found.gpus),
         *(proof for holding in found.held for proof in of_request(holding, scene)),
     )
     return [changed(row, claim, proofs, actions, confidence="suspected")]

@@ -67,7 +67,7 @@ def test_what_would_let_the_pod_to_the_cards_is_told_and_lets_it(
     report = ask(tmp_path / "as-asked", cluster(one), wanted)
     assert codes(report) == ["kubernetes-filter"]
     assert labels(report) == [told]
-    assert quote in quotes(report)
+    assert quote in " ".join(quotes(report))
     assert codes(ask(tmp_path / "loosened", cluster(one), with_spec(wanted, **loosened))) == ["fits"]
 
 

@@ -253,7 +253,7 @@ def test_cards_that_hami_dropped_are_shown_and_not_counted(tmp_path: Path) -> No
     assert report.verdict.startswith("1 of 1 GPUs")
     told = only(report, "node-unregistered")
     assert told.scope.nodes == ("gpu-2",)
-    assert [proof.quote for proof in told.evidence] == [dead[HANDSHAKE]]
+    assert [proof.quote for proof in told.evidence] == ["0"]
 
 
 # ------------------------------------------------------------------------------------------------ the question

@@ -219,6 +219,7 @@ def test_nothing_in_the_log_says_why_that_may_be(tmp_path: Path) -> None:
     assert "no scheduler has tried the pod yet" in report.verdict
     other = ask(tmp_path, start(name="another"), objects=(pod(schedulerName="default-scheduler"),))
     assert "the pod names the scheduler default-scheduler, HAMi's is hami-scheduler" in other.findings[1].claim
+    assert other.findings[1].evidence[0].quote == "default-scheduler"
 
 
 def test_a_log_that_begins_later_than_asked_for_says_how_far_it_was_looked_back(tmp_path: Path) -> None:

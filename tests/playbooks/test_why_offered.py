@@ -132,7 +132,7 @@ def test_a_resource_that_kube_scheduler_does_not_leave_to_hami_is_misconfigured(
     report = about(tmp_path, gpu(**{asked: 1}), f"1 Insufficient {asked}", one)
     assert codes(report)[0] == "extender-misconfigured"
     assert (asked in report.verdict, cause(report).confidence) == (True, "confirmed")
-    assert "managedResources:" in quotes(report)
+    assert any(quote.startswith("managedResources:\n") for quote in quotes(report))
     assert any(command.endswith("edit configmap hami-scheduler") for command in commands(report))
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from bot.render.terminal import terminal, visible
+from bot.render.words import telling
 from bot.report import Evidence, Gap, NextAction, Scope, Subject, Table, act, in_words, one_line
 from bot.texts import Text, Texts
 from playbooks.rules.common.prose import alternatives
@@ -120,6 +121,25 @@ def test_a_report_reads_from_the_verdict_to_the_gaps():
 
 def test_at_a_glance_a_report_is_what_a_person_acts_on():
     assert terminal(typical(), SAY, width=100, colour=False, whole=False) == AT_A_GLANCE
+
+
+def fact(quote: str) -> Evidence:
+    return evidence(source="node", quote=quote, command="kubectl get node gpu-1 -o jsonpath='{.metadata.name}'")
+
+
+@pytest.mark.parametrize(
+    ("quotes", "order"),
+    [
+        ((evidence(), evidence(source="condition", quote="0/9: no"), fact("a b"), fact("c d")), (0, 2, 3, 1)),
+        ((evidence(quote="no room " * 30), fact("a b"), evidence(source="scheduler log", quote="no")), (1, 2, 0)),
+        ((fact("a b " * 60), evidence(), fact("c d")), (0, 1, 2)),
+        ((evidence(source="log", quote="CUDA_ERROR"), evidence(source="pod", quote="Error"), fact("a b")), (0, 2)),
+        ((evidence(source="log", quote="a b"), fact("c d"), evidence(source="log", quote="a b", command="x")), (0, 1)),
+    ],
+    ids=["said again", "at length", "long facts", "a bare line", "twice"],
+)
+def test_what_is_said_once_comes_with_the_facts_in_their_order(quotes, order):
+    assert telling(quotes) == [quotes[number] for number in order]
 
 
 def test_at_a_glance_it_says_how_many_steps_it_leaves_out():

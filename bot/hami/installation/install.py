@@ -398,9 +398,9 @@ class SchedulerConfig(NamedTuple):
         return frozenset(resource.name for resource in managed if resource.ignored_by_scheduler)
 
     def line_with(self, word: str) -> str:
-        """A line to quote: the configuration's first line with `word`, else its first line."""
-        lines = [line.strip() for line in self.text.splitlines() if line.strip()]
-        return next((line for line in lines if word in line), lines[0])
+        """A part to quote: the configuration's first line with `word` and the list below it, else its first line."""
+        found = re.search(rf"^( *).*{re.escape(word)}.*(?:\n\1[ -].*)*", self.text, re.MULTILINE)
+        return found[0].strip() if found else self.text.strip().splitlines()[0]
 
 
 def find_scheduler_config(maps: Sequence[ConfigMap], kube_scheduler: Container | None) -> SchedulerConfig | str | None:

@@ -307,7 +307,7 @@ def _suspended(job: Workload, queued: Queued | Gap | None) -> Finding:
     if queue:
         said, more, look = kueue_says(job.namespace, queued)
         proofs += more
-        label = f"jsonpath={{.metadata.labels.{QUEUE.replace('.', chr(92) + '.')}}}"
+        label = f"jsonpath={{.metadata.labels.{quotes.escape(QUEUE)}}}"
         proofs.append(Evidence("job", suspended, None, queue, kubectl(*of_job, label)))
         claim = sentences(Text("not-found.queued", name=f"{job.namespace}/{job.name}", queue=queue), *said)
     else:

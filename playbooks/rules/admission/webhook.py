@@ -259,7 +259,7 @@ def faults(asked: WebhookQuestion, *, sure: Confidence = "confirmed") -> list[Fi
         why, shown, *fix = broken
         claim = Text("webhook-unreachable.fail" if fails(hook) else "webhook-unreachable.ignore", why=why)
         named = of_object(KIND, hook.config, service.name, "{.webhooks[*].clientConfig.service.name}")
-        proofs = [named, *of_policy(hook), *shown]
+        proofs = [*shown, *of_policy(hook), named]
         return [asked.fault("webhook-unreachable", claim, sure, proofs, [*fix, *where_it_answers(hook)])]
     lines = rejections(asked.scene)
     if said := uncalled(asked, hook, lines):
@@ -281,9 +281,7 @@ def _missing(asked: WebhookQuestion, sure: Confidence) -> list[Finding]:
     if pod is None or not serves_webhook(install):
         return []
     extender = extender_of(pod.spec)
-    words = [*(extender.command or ()), *(extender.args or ())] if extender else []
-    quote = next((word for word in words if CERTIFICATE_FLAG in word), "")
-    proofs = [quotes.of_pod(pod, quote, "{.spec.containers[*].command}")]
+    proofs = [quotes.of_word(pod, extender, CERTIFICATE_FLAG) if extender else quotes.of_pod_name(pod)]
     claim = Text("webhook-missing.claim", scheduler=install.scheduler_name)
     look = step(Text("webhook-missing.look"), kubectl("get", KIND.lower()))
     return [asked.fault("webhook-missing", claim, sure, proofs, [look])]
@@ -302,9 +300,12 @@ def _broken(
         labels = [pod.metadata.labels or {} for pod in install.pods]
         wanted = (spec.selector or {}).items() if labels else ()
         key, value = next((item for item in wanted if all(own.get(item[0]) != item[1] for own in labels)), ("", ""))
-        shown = [of_object("Service", found, value or next(iter(spec.selector or {}), ""), "{.spec.selector}")]
         if not key:
+            shown = [of_object("Service", found, next(iter(spec.selector or {}), ""), "{.spec.selector}")]
             return Text("webhook-unreachable.no-endpoint", service=name), shown
+        shown = [of_object("Service", found, value, f"{{.spec.selector.{quotes.escape(key)}}}")]
+        if key in labels[0]:
+            shown.append(quotes.of_pod(install.pods[0], labels[0][key], f"{{.metadata.labels.{quotes.escape(key)}}}"))
         own = labels[0].get(key)
         patch = json.dumps({"spec": {"selector": {key: own}}}, separators=(",", ":"))
         values = {"service": name, "key": key, "own": own or Text("render.unset"), "now": value}

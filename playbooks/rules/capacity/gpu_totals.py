@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 
 from bot.hami.nodes.node_state import CORDON_KEY, wants_own_plugin
 from bot.hami.nodes.registration import Unregistered
-from bot.hami.vendors import FIRST
 from bot.report import Confidence, Evidence, Finding, Gap, Severity, step
 from bot.rows import FREE, UNKNOWN, UNREGISTERED, state_in_words
 from bot.texts import Text, listed, sentences
@@ -17,7 +16,7 @@ from playbooks.rules.common.prose import near_names, see_all_nodes
 from playbooks.rules.dra import given_by_claims, handed_out_twice, served
 from playbooks.rules.nodes.causes import repair, uncordon, uncordon_node
 from playbooks.rules.waiting.stale_scheduler import ghosts_told
-from playbooks.rules.waiting.unregistered_nodes import registration_proof
+from playbooks.rules.waiting.unregistered_nodes import registration_proofs
 from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.gpus import LITTLE_MEMORY, NO_MEMORY, CardSeen, GpusScene, largest
 
@@ -41,7 +40,7 @@ def room(scene: GpusScene) -> Iterator[Finding]:
     free = [card for card in cards if card.state == FREE]
     unknown = sum(1 for card in cards if card.state == UNKNOWN)
     shown = largest(free) or (free or cards)[0]
-    proofs = [_of_card(world, shown)]
+    proofs = [quotes.of_card(world.facts.nodes[shown.node], shown.card.uuid)]
     sure: Confidence = "suspected" if unknown else _confidence(scene)
     nodes = (scene.node,) if scene.node else ()
     if isinstance(world.capacity.pods, Gap):
@@ -94,7 +93,7 @@ def stranded(scene: GpusScene) -> Iterator[Finding]:
         proofs = [quotes.of_allocatable(node, scene.config.gpus.count)]
     else:
         proofs = _of_holder(scene.cluster, first)
-    proofs.append(_of_card(scene.cluster, first))
+    proofs.append(quotes.of_card(node, first.card.uuid))
     if first.state == "unhealthy":
         steps = repair(node.name, proofs[-1], scene.config.device_of(first.card.type).vendor)
     nodes = sorted({card.node for card in cards})
@@ -117,11 +116,7 @@ def unregistered(scene: GpusScene) -> Iterator[Finding]:
         return
     name, *_ = nodes = list(lost)
     claim = Text("gpus.unregistered", count=len(lost), nodes=prose.names(nodes))
-    node, (key, value) = scene.by_name[name], FIRST.node_label
-    if node.metadata.annotation(lost[name].key) is None and node.metadata.label(key) == value:
-        proofs = [quotes.of_label(node, key)]
-    else:
-        proofs = [registration_proof(node, lost[name], world.config.devices[0])]
+    proofs = registration_proofs(scene.by_name[name], lost[name], world.config.devices[0], world.install)
     look = step(Text("node-unregistered.plugin", node=name), prose.plugin_pods_command(name))
     sure = _confidence(scene)
     yield finding("node-unregistered", claim, sure, nodes, proofs, actions=[look])
@@ -152,10 +147,6 @@ def _confidence(scene: GpusScene) -> Confidence:
 def _by_state(states: Iterable[str]) -> Text:
     counts = sorted(Counter(states).items(), key=lambda item: (-item[1], item[0]))
     return listed(Text("gpus.state", state=state_in_words(state), count=count) for state, count in counts)
-
-
-def _of_card(world: ClusterScene, card: CardSeen) -> Evidence:
-    return quotes.of_card(world.facts.nodes[card.node], card.card.uuid, whole=True)
 
 
 def _of_holder(world: ClusterScene, card: CardSeen) -> list[Evidence]:

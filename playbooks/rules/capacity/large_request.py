@@ -122,7 +122,7 @@ def _more_cores(scene: PodScene) -> Part | None:
         resource = scene.config.of(container.word).cores
         text = Text("large.cores", asked=container.cores, device=container.word, most=most)
         node = next(name for name in scene.nodes if any(card.card.cores == most for card in scene.view.cards(name)))
-        proofs = [quotes.of_card(scene.nodes[node], cards[0].uuid, whole=True)]
+        proofs = [quotes.of_card(scene.nodes[node], cards[0].uuid)]
         label = Text("large.drop-cores", resource=resource, most=most, **of_owner(scene.pod))
         return Part(text, proofs, [_set_limits(scene.pod, label, container.container, {resource: most})])
     return None
@@ -258,11 +258,25 @@ def impossible(scene: PodScene, words: Sequence[Evidence]) -> Finding | None:
     amounts = (resources.memory, resources.percentage)
     if any(verdicts.INSUFFICIENT_CORE in verdict.codes for verdict in refusals.values()):
         container, amounts = request_amounts.hardest(scene, request_amounts.BY_CORES), (resources.cores,)
-    proofs = [*words, *request_amounts.proof(scene, container, amounts)]
-    proofs += request_amounts.proof(scene, container, (resources.count, resources.cores))
+    claim, asks = _claim(scene), request_amounts.proof(scene, container, amounts)
+    numbers = request_amounts.proof(scene, container, (resources.count, resources.cores))
+    if claim.key in ("impossible-anywhere.number", "impossible-anywhere.never"):
+        asks, numbers = numbers, asks
+    proofs = [*asks, *_of_largest(scene, claim), *numbers, *words]
     sure: Confidence = "confirmed" if scene.attempt.stage == "filter" and scene.words else "suspected"
     look = step(Text("impossible-anywhere.look"), prose.command("gpus"))
-    return finding("impossible-anywhere", _claim(scene), sure, proofs=proofs, actions=[look])
+    return finding("impossible-anywhere", claim, sure, proofs=proofs, actions=[look])
+
+
+def _of_largest(scene: PodScene, claim: Text) -> list[Evidence]:
+    """The evidence of the GPUs of a node with the largest one, or with the most where it is their number that lacks."""
+    sizes = {
+        name: [one.card.memory_mib for one in scene.view.cards(name) if scene.is_asked_for(one.card)]
+        for name in scene.refusals_when_empty
+    }
+    by = len if claim.key == "impossible-anywhere.number" else max
+    name = max(filter(sizes.get, sizes), key=lambda name: by(sizes[name]), default="")
+    return [quotes.of_cards(scene.nodes[name])] if name else []
 
 
 def _claim(scene: PodScene) -> Text:

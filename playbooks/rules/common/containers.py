@@ -9,7 +9,10 @@ from bot.hami.pods.allocations import Allocation
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.version import Version, parse_version
 from bot.kube.models import Container, ContainerStatus, Pod, StateTerminated
+from bot.kube.recording.redact import NEVER_STARTED
 from bot.kube.times import parse_time
+from bot.report import Evidence
+from playbooks import quotes
 from playbooks.gather.node_side import LogSeen, is_monitor
 from playbooks.quotes import shown
 
@@ -43,6 +46,15 @@ def path_in(pod: Pod, container: str, field: str) -> str:
     """The JSONPath of a field in the statuses of all init containers, or of all app containers, where this one is."""
     init = any(status.name == container for status in pod.status.init_container_statuses or ())
     return f"{{.status.{'initContainerStatuses' if init else 'containerStatuses'}[*].{field}}}"
+
+
+def of_end(pod: Pod, status: ContainerStatus, end: StateTerminated) -> Evidence:
+    """The evidence of a run's end: the runtime's message if it did not start, else the reason or the exit code."""
+    state = "state" if status.state.terminated == end else "lastState"
+    field, quote = ("reason", end.reason) if end.reason and end.reason != "Error" else ("exitCode", str(end.exit_code))
+    if end.reason in NEVER_STARTED and end.message:
+        field, quote = "message", end.message
+    return quotes.of_status(pod, quote, path_in(pod, status.name, f"{state}.terminated.{field}"), end.finished_at)
 
 
 def stuck(status: ContainerStatus) -> bool:

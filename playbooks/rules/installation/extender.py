@@ -20,7 +20,7 @@ from bot.kube.times import read_go_duration
 from bot.report import Confidence, Evidence, Finding, Severity, step
 from bot.texts import Prose, Text, clauses
 from playbooks.gather.scheduling import InstallSeen
-from playbooks.quotes import kubectl, of_object
+from playbooks.quotes import escape, kubectl, of_object
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -95,7 +95,7 @@ def _proof(config: SchedulerConfig, word: str) -> Evidence:
     line = config.line_with(word)
     if masked(line) != line:
         line = ""
-    return of_object("ConfigMap", config.config_map, line, f"{{.data.{config.key.replace('.', chr(92) + '.')}}}")
+    return of_object("ConfigMap", config.config_map, line, f"{{.data.{escape(config.key)}}}")
 
 
 def _faults(scene: InstallScene, config: SchedulerConfig) -> Iterator[ExtenderFault]:

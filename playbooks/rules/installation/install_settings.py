@@ -158,9 +158,9 @@ def _on_metrics_port(scene: InstallScene, pod: Pod, extender: Container, version
         if str(listed.target_port or listed.port) in (port, "metrics")
     ]
     bind = install.flags.get(METRICS_FLAG)
-    proofs = [quotes.of_pod(pod, bind, "{.spec.containers[*].command}")] if bind else []
+    proofs = [evidence for evidence, _ in outside]
+    proofs += [quotes.of_word(pod, extender, bind)] if bind else []
     proofs += [quotes.of_pod(pod, extender.image, "{.spec.containers[*].image}")] if extender.image else []
-    proofs += [evidence for evidence, _ in outside]
     if outside:
         where = f"{outside[0][0].quote} {outside[0][1]}"
         claim = Text("pprof-exposed.outside", version=version, port=port, where=where)
@@ -288,6 +288,6 @@ def how_to_revert(record: Record) -> tuple[NextAction, ...]:
 
 def of_record(namespace: str, name: str, quote: str) -> Evidence:
     """The evidence of the record on the Deployment, or of a part; secrets in its command line are masked."""
-    path = f"{{.metadata.annotations.{KEY.replace('.', chr(92) + '.')}}}"
+    path = f"{{.metadata.annotations.{quotes.escape(KEY)}}}"
     command = kubectl("-n", namespace, "get", "deployment", name, "-o", f"jsonpath={path}")
     return Evidence("deployment", f"Deployment {namespace}/{name}", None, masked_record(quote)[:_QUOTE], command)

@@ -8,12 +8,11 @@ from bot.hami.installation.install import is_ready
 from bot.hami.nodes.node_state import Terms, registered, wants_own_plugin
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.vendors import FIRST
-from bot.kube.models import Node, Pod, Workload
+from bot.kube.models import Node, Pod
 from bot.kube.selectors import TAINT_TEXT
 from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, Severity, step
+from bot.report import Finding, Severity, step
 from bot.texts import Text
-from playbooks import quotes
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG
 from playbooks.quotes import kubectl, of_object
 from playbooks.rule import Stage, rule, run
@@ -26,7 +25,7 @@ from playbooks.rules.nodes.node_causes import HANDS_OUT_NOTHING, NODE_CODES, sce
 from playbooks.rules.nodes.not_selected import KeptOff, keeps_off, none_selected, refused_pods
 from playbooks.rules.nodes.plugin_faults import monitor_down, panicked
 from playbooks.rules.nodes.sweep import set_otherwise
-from playbooks.rules.waiting.unregistered_nodes import registration_proof
+from playbooks.rules.waiting.unregistered_nodes import registration_proof, registration_proofs
 from playbooks.scenes.cluster import InstallScene
 from playbooks.scenes.nodes import NodesScene
 
@@ -58,7 +57,8 @@ def plugins_unready(scene: InstallScene) -> Iterator[Finding]:
     if not down or not scene.plugins:
         return
     nodes = sorted({pod.spec.node_name for pod in down if pod.spec.node_name})
-    proofs = [what_ails(down[0]), *_counts(scene.plugins[0])]
+    ready = str(scene.plugins[0].status.number_ready)
+    proofs = [what_ails(down[0]), of_object("DaemonSet", scene.plugins[0], ready, "{.status.numberReady}")]
     claim = Text("plugin-not-ready.claim", count=len(down), nodes=prose.names(nodes), why=proofs[0].quote)
     look = step(Text("plugin-not-ready.look"), kubectl("-n", down[0].namespace, "describe", "pod", down[0].name))
     sure = scene.seen.confidence
@@ -96,7 +96,7 @@ def nodes_unregistered(scene: InstallScene) -> Iterator[Finding]:
     if lost:
         names, sure = [node.name for node, _ in lost], scene.seen.confidence
         claim = Text("node-unregistered.status", count=len(lost), all=len(meant), nodes=prose.names(names))
-        proofs = [registration_proof(*lost[0], scene.config.devices[0])]
+        proofs = registration_proofs(*lost[0], scene.config.devices[0], scene.install)
         yield finding("node-unregistered", claim, sure, names, proofs, actions=prose.see_node(names[0]))
 
 
@@ -114,7 +114,9 @@ def _missing(scene: InstallScene, nodes: Mapping[str, tuple[Node, KeptOff | None
         claim = Text("plugin-missing.kept-off", count=len(names), nodes=shown, why=why[0][0])
     else:
         claim = Text("plugin-missing.claim", count=len(names), nodes=shown)
-    proofs = [quotes.of_node(nodes[names[0]][0], names[0], "{.metadata.name}"), *_counts(daemon_set)]
+    first, off = nodes[names[0]]
+    has = registration_proof(first, None, scene.config.devices[0])
+    proofs = [*(off.proofs if off else ()), has]
     look = kubectl("-n", daemon_set.namespace, "describe", "daemonset", daemon_set.name)
     tolerate = [off.tolerate for off in kept if off.is_meant]
     steps = [*tolerate[:1], step(Text("plugin-missing.look"), look)]
@@ -125,11 +127,6 @@ def _why(kept: KeptOff) -> Text:
     first = kept.obstacles[0]
     detail = kept.taint if first.text == TAINT_TEXT else first.detail
     return Text("plugin-missing.obstacle", text=first.text, detail=detail)
-
-
-def _counts(daemon_set: Workload) -> list[Evidence]:
-    status = daemon_set.status
-    return [of_object("DaemonSet", daemon_set, str(status.number_ready), "{.status.numberReady}")]
 
 
 def _passes(pod: Pod, now: datetime) -> bool:

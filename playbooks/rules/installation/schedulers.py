@@ -34,7 +34,7 @@ from playbooks.gather.scheduling import LEASE_SOURCE, is_absent
 from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule
 from playbooks.rules.common import prose
-from playbooks.rules.common.containers import LastWords, last_of, path_in, statuses, stuck
+from playbooks.rules.common.containers import LastWords, last_of, of_end, statuses, stuck
 from playbooks.rules.common.findings import Part, finding, fix_of, in_log, in_messages, log_line
 from playbooks.scenes.cluster import InstallScene
 from playbooks.scenes.waiting_pod import HamiScene, PodScene
@@ -377,12 +377,3 @@ def _continued(log: LogSeen, line: str) -> list[Evidence]:
         return []
     at = len(log.lines) - 1 - log.lines[::-1].index(line)
     return [log_line(log, more) for more in log.lines[at + 1 : at + 2] if more[:1].isspace() and more.strip()]
-
-
-def of_end(pod: Pod, status: ContainerStatus, end: StateTerminated) -> Evidence:
-    """The evidence of a run's end: the runtime's message if it did not start, else the reason or the exit code."""
-    state = "state" if status.state.terminated else "lastState"
-    field, quote = ("reason", end.reason) if end.reason and end.reason != "Error" else ("exitCode", str(end.exit_code))
-    if end.reason in NEVER_STARTED and end.message:
-        field, quote = "message", end.message
-    return quotes.of_pod(pod, quote, path_in(pod, status.name, f"{state}.terminated.{field}"))

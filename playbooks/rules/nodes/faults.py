@@ -346,7 +346,7 @@ def told_beside(group: Group) -> Part:
         claim = sentences(claim, plugin_trouble(fault, plugin))
     found = ((node.node, [one.state for one in node.beside if one.device.word == device.word][:1]) for node in shown)
     lost = ((node, next((one for one in states if isinstance(one, Unregistered)), None)) for node, states in found)
-    proofs = [proof for node, state in lost for proof in registration_proofs(node, state, device)]
+    proofs = [proof for node, state in lost for proof in registration_proofs(node, state, device, scene.install)]
     return Part(claim, proofs, registration_actions(first.name, why, pods, device.vendor))
 
 

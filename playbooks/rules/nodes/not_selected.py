@@ -50,6 +50,13 @@ class KeptOff(NamedTuple):
         return bool(self.taint and not self.unselected and self.workload.spec.template.spec.node_selector)
 
     @property
+    def proofs(self) -> list[Evidence]:
+        """The evidence of the label that the DaemonSet asks for and the node's labels, and of the taint."""
+        key, selector = self.taint.split(":")[0].split("=")[0], selector_proof(self.workload)
+        taint = [quotes.of_node(self.node, key, "{.spec.taints[*].key}")] if key else []
+        return [selector, quotes.of_labels(self.node), *taint] if self.unselected else [*taint, selector]
+
+    @property
     def tolerate(self) -> NextAction:
         edit = kubectl("-n", self.workload.namespace, "edit", "daemonset", self.workload.name)
         return act(Text("device-plugin-not-selected.tolerate", taint=self.taint), edit)
@@ -116,9 +123,7 @@ def _not_wanted(sets: PluginSets, node: NodeScene) -> list[NodeCause]:
     if not claims:
         claims = [Text("device-plugin-not-selected.obstacle", text=kept.obstacles[0].text, **values)]
     has = quotes.of_label(node.node, label) if label else quotes.of_allocatable(node.node, gpus.resource)
-    proofs = [has, selector_proof(daemon_set)]
-    if kept.taint:
-        proofs.append(quotes.of_node(node.node, kept.taint.split(":")[0].split("=")[0], "{.spec.taints[*].key}"))
+    proofs = [*kept.proofs, has]
     why = f"{_MEANT if kept.is_meant else ''}{selector} {kept.unselected} {kept.taint}"
     steps = [*steps, *see_set(daemon_set)]
     return [NodeCause("device-plugin-not-selected", why, node.name, sentences(*claims), proofs, steps)]
@@ -162,7 +167,7 @@ def selector_proof(daemon_set: Workload) -> Evidence:
     """The evidence of the label that the DaemonSet asks for, or else of the DaemonSet's name."""
     wanted = sorted((daemon_set.spec.template.spec.node_selector or {}).items())
     key, value = wanted[0] if wanted else ("", "")
-    path = "{.spec.template.spec.nodeSelector." + key.replace(".", "\\.") + "}"
+    path = f"{{.spec.template.spec.nodeSelector.{quotes.escape(key)}}}"
     return of_object("DaemonSet", daemon_set, value, path)
 
 

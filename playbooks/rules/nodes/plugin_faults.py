@@ -32,6 +32,8 @@ from playbooks.rules.common.containers import (
     ails,
     in_trouble,
     last_of,
+    of_end,
+    path_in,
     plugin_statuses,
     statuses,
     version_of,
@@ -171,6 +173,7 @@ def monitor_fault(node: NodeScene) -> list[NodeCause]:
             continue
         words = [] if found or not down else _words_of(node.side, pod, down[0])
         proofs = [*(proof for _, proof in found), *(log_line(said.log, said.line) for said in words)]
+        proofs += [quotes.of_plugin(pod, one.state.waiting.reason) for one in down[:1] if one.state.waiting]
         proofs += [_of_status(pod, status) for status in down[:1]]
         means = found[0][0].means if found else ""
         means = next((Text("device-plugin-not-ready.last-error", line=said.text) for said in words), means)
@@ -374,13 +377,10 @@ def _why(status: ContainerStatus) -> str:
 
 def _of_status(pod: Pod, status: ContainerStatus) -> Evidence:
     waiting, end = status.state.waiting, status.state.terminated or status.last_state.terminated
-    place = "containerStatuses" if status in (pod.status.container_statuses or ()) else "initContainerStatuses"
     if waiting and (waiting.reason != _BACK_OFF or not end):
         field, quote = ("message", waiting.message) if waiting.message else ("reason", waiting.reason)
-        return quotes.of_pod(pod, quote, f"{{.status.{place}[*].state.waiting.{field}}}")
-    state = "state" if status.state.terminated else "lastState"
-    field, quote = ("message", end.message) if _start_error(status) and end else ("reason", end.reason if end else "")
-    return quotes.of_pod(pod, quote, f"{{.status.{place}[*].{state}.terminated.{field}}}")
+        return quotes.of_pod(pod, quote, path_in(pod, status.name, f"state.waiting.{field}"))
+    return of_end(pod, status, end) if end else quotes.of_pod_name(pod)
 
 
 def _start_error(status: ContainerStatus) -> StateTerminated | None:

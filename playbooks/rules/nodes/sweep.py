@@ -45,6 +45,7 @@ from playbooks.rules.waiting.unregistered_nodes import (
     registered_otherwise,
     registration_actions,
     registration_proof,
+    registration_proofs,
 )
 from playbooks.scenes.nodes import NodeScene, NodesScene
 
@@ -163,9 +164,7 @@ def unregistered(group: Group) -> Part:
     own, states = scene.config.devices[0], ((node.node, node.state) for node in shown)
     claim: Prose = claim_of((fault.code, why), group.names, own, version)
     lost = ((node, state if isinstance(state, Unregistered) else None) for node, state in states)
-    proofs = [registration_proof(node, state, own) for node, state in lost]
-    if fault.why == "no-allocatable" and first.count_resource in (first.node.status.allocatable or {}):
-        proofs.append(quotes.of_allocatable(first.node, first.count_resource))
+    proofs = [proof for node, state in lost for proof in registration_proofs(node, state, own, scene.install)]
     pod = first.plugin.pod
     if fault.about == "missing" or (pod is not None and fault.about in ("not-ready", "restarting")):
         claim = sentences(claim, plugin_trouble(fault, first.plugin))
@@ -198,7 +197,7 @@ def registered_twice(scene: NodesScene) -> Iterator[Finding]:
     shared = [(names, uuids) for names, uuids in scene.shared_uuids.items() if scene.wanted in ("", *names)]
     for names, uuids in sorted(shared, key=lambda entry: (-len(entry[0]), ",".join(entry[0]))):
         claim = Text("duplicate-card-uuid.claim", count=len(uuids), nodes=prose.names(names))
-        proofs = [quotes.of_card(scene.see(name).node, uuids[0], whole=True) for name in names[:PROVEN]]
+        proofs = [quotes.of_card(scene.see(name).node, uuids[0]) for name in names[:PROVEN]]
         look = step(Text("duplicate-card-uuid.look"), prose.command("nodes", names[0]))
         yield finding("duplicate-card-uuid", claim, sure, names, proofs, actions=(look,))
 
@@ -212,7 +211,7 @@ def offered_otherwise(group: Group) -> Part:
     resource = group.fault.about or first.count_resource
     claim = Text(_SLOTS[group.fault.why], nodes=group.nodes, resource=resource, **values)
     cards = first.own.cards[:1] if first.own else ()
-    proofs = [quotes.of_card(first.node, card.uuid, whole=True) for card in cards]
+    proofs = [quotes.of_card(first.node, card.uuid) for card in cards]
     proofs += [quotes.of_allocatable(node.node, resource) for node in shown]
     return Part(claim, proofs, plugin_actions(first.name, [pod] if pod else None))
 
@@ -235,7 +234,7 @@ def not_healthy(group: Group) -> Part:
     version, shown = str(group.scene.version or "?"), group.shown
     claim = Text(_UNHEALTHY[group.fault.why], count=count, nodes=group.nodes, version=version)
     bad = [(node.node, next(card for card in node.cards if not card.health)) for node in shown]
-    proofs = [quotes.of_card(node, card.uuid, whole=True) for node, card in bad]
+    proofs = [quotes.of_card(node, card.uuid) for node, card in bad]
     vendor = group.scene.config.device_of(bad[0][1].type).vendor
     return Part(claim, proofs, repair(group.names[0], proofs[0], vendor, shown[0].plugin.pod))
 
@@ -284,8 +283,7 @@ def _annotation(node: Node, key: str) -> Evidence:
 
 def _why_expected(node: NodeScene, device: Device) -> Evidence:
     if node.registrations:
-        found = node.registrations[0]
-        return quotes.of_node_annotation(node.node, found.key, found.cards[0].uuid)
+        return quotes.of_card(node.node, node.registrations[0].cards[0].uuid)
     return registration_proof(node.node, None, device)
 
 
@@ -293,8 +291,7 @@ def _of_kubernetes(node: Node, fault: Fault) -> Evidence:
     if fault.about in (taint.key for taint in node.spec.taints or ()):
         return quotes.of_node(node, fault.about, "{.spec.taints[*].key}")
     if fault.code == "node-cordoned":
-        taints = [taint.key for taint in node.spec.taints or () if taint.key.endswith("/unschedulable")]
-        return quotes.of_node(node, taints[0] if taints else "", "{.spec.taints[*].key}")
+        return quotes.of_node(node, "true", "{.spec.unschedulable}")
     ready = next((condition.status for condition in node.status.conditions or () if condition.type == "Ready"), "")
     if ready and ready != "True":
         return quotes.of_node(node, ready, '{.status.conditions[?(@.type=="Ready")].status}')

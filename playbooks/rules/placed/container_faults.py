@@ -287,7 +287,7 @@ def hidden_from_cuda(scene: PlacedScene) -> Iterator[Finding]:
         if container.name in failing and hides and hides[0].value_from is None:
             values = {"container": container.name, "variable": f'"{_VISIBLE}"', "value": f'"{hides[0].value}"'}
             claim = Text("gpu-start-failure.hidden", **values)
-            proofs = [quotes.of_pod(scene.pod, _VISIBLE, "{.spec.containers[*].env}")]
+            proofs = [quotes.of_env(scene.pod, container.name, hides[0])]
             gone = without_env(container.name, _VISIBLE)
             fix = edit_owner(scene.pod, Text("gpu-start-failure.unset", **values), gone)
             yield finding("gpu-start-failure", claim, proofs=proofs, actions=[fix], of=scene.install)
@@ -302,9 +302,8 @@ def without_gpu(scene: PlacedScene, name: str) -> Part:
     for variable in (one for part in parts for one in part.env or () if one.name in _VARIABLES):
         if variable.value_from is None and not (variable.name != _VISIBLE and variable.value == "all"):
             values = {"container": name, "variable": variable.name, "value": f'"{variable.value}"'}
-            path = f'{{.spec.containers[?(@.name=="{name}")].env[?(@.name=="{variable.name}")].value}}'
             fix = edit_owner(pod, Text("gpu-start-failure.unset", **values), without_env(name, variable.name))
-            return Part(Text("no-gpu.env", **values), [quotes.of_pod(pod, variable.value, path)], [fix])
+            return Part(Text("no-gpu.env", **values), [quotes.of_env(pod, name, variable)], [fix])
     classes = {plugin.spec.runtime_class_name for plugin in scene.plugins}
     needed = next((of for of in classes if "nvidia" in of), "")
     own, node = pod.spec.runtime_class_name, pod.spec.node_name or "?"

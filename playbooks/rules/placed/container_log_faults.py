@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import NamedTuple
 
 from bot.finding_codes import Code
@@ -22,7 +23,7 @@ from playbooks.gather.pods import asks_for_devices
 from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common import prose
-from playbooks.rules.common.containers import gpu_containers, in_trouble, path_in, statuses
+from playbooks.rules.common.containers import gpu_containers, in_trouble, of_end, path_in, statuses
 from playbooks.rules.common.findings import fix_of, log_line
 from playbooks.rules.common.holders import edit_owner, recreate
 from playbooks.rules.placed.container_faults import (
@@ -337,12 +338,8 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
     signature = first.hit.signature
     means = _meaning(first, scene)
     same = [word for word in words if _meaning(word, scene).code == means.code]
-    proofs: list[Evidence] = [*(log_line(word.log, word.hit.quote) for word in same), *means.proofs]
-    ended = first.status.last_state.terminated or first.status.state.terminated
-    if ended is not None and in_trouble(first.status, now):
-        place = "lastState" if first.status.last_state.terminated else "state"
-        path = path_in(pod, first.log.container, f"{place}.terminated.exitCode")
-        proofs.append(quotes.of_pod(pod, str(ended.exit_code), path))
+    lines = [log_line(word.log, word.hit.quote) for word in same]
+    proofs: list[Evidence] = [*lines[:1], *means.proofs]
     if signature.id in _OF_LIMIT:
         proofs.append(quotes.of_holder(pod))
     node = pod.spec.node_name or "?"
@@ -358,6 +355,10 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
         names = [f"{pod.namespace}/{pod.name}" for pod, _ in takers]
         claim = sentences(claim, Text(_TAKERS[key], pods=prose.names(names)))
         proofs += [proof for _, proof in takers[:_MOST_OTHERS]]
+    proofs += lines[1:]
+    ended = first.status.last_state.terminated or first.status.state.terminated
+    if ended is not None and in_trouble(first.status, now):
+        proofs.append(of_end(pod, first.status, ended))
     sure: Confidence = "confirmed" if means.sure and _is_sure(first, now) else "suspected"
     return fault(scene, means.code, claim, proofs, steps, sure=sure)
 
@@ -400,10 +401,11 @@ def _outside_hami(pod: Pod, held: GpuContainers) -> tuple[str, Evidence] | None:
     if asks_for_devices(pod):
         return None
     parts = pod.spec.containers
-    seen = next((one.value for each in parts for one in each.env or () if one.name == _VISIBLE), "")
-    others = "GPU-" in seen and not any(share.uuid in seen for share in held.shares)
-    if seen not in ("", "none", "void") and not others:
-        return "visible", quotes.of_pod(pod, _VISIBLE, "{.spec.containers[*].env}")
+    found = ((each.name, one) for each in parts for one in each.env or () if one.name == _VISIBLE)
+    for container, variable in islice(found, 1):
+        others = "GPU-" in variable.value and not any(share.uuid in variable.value for share in held.shares)
+        if variable.value not in ("", "none", "void") and not others:
+            return "visible", quotes.of_env(pod, container, variable)
     if any(owner.kind in _OF_THE_NODE for owner in pod.metadata.owner_references or ()):
         return None
     if "nvidia" in pod.spec.runtime_class_name:

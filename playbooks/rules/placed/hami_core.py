@@ -227,8 +227,8 @@ def _times(crash: _Crash) -> list[tuple[datetime, timedelta]]:
 
 def _finding(scene: PlacedScene, crash: _Crash, restarted: _Start | None) -> Finding:
     pod, node = scene.pod, scene.pod.spec.node_name
-    name, facts = crash.status.name, [("exitCode", str(SEGFAULT)), ("finishedAt", crash.ended.finished_at or "")]
-    proofs = [quotes.of_pod(pod, told, path_in(pod, name, f"{crash.place}.{field}")) for field, told in facts if told]
+    path = path_in(pod, crash.status.name, f"{crash.place}.exitCode")
+    proofs = [quotes.of_status(pod, str(SEGFAULT), path, crash.ended.finished_at)]
     if restarted:
         started = "{.status.containerStatuses[*].state.running.startedAt}"
         proofs.append(quotes.of_pod(restarted.pod, restarted.quote, started))
@@ -329,8 +329,8 @@ def other_limit(scene: PlacedScene) -> Iterator[Finding]:
         if use.limit is None or scene.measured is None or any(abs(limit - memory) <= 1 for memory in own):
             continue
         values = {"container": use.container, "limit": f"{limit:,}", "given": f"{max(own):,}"}
-        claim, proofs = Text("limit-not-enforced.other", **values), [quotes.of_holder(pod)]
-        proofs.append(of_use(use, use.limit, node, scene.measured))
+        claim = Text("limit-not-enforced.other", **values)
+        proofs = [of_use(use, use.limit, node, scene.measured), quotes.of_holder(pod)]
         others = [(other, share) for other in sharers(scene, held) or () for share in shares(other)]
         its = (other for other, share in others if share.uuid == use.uuid and abs(share.memory_mib - limit) <= 1)
         if other := next(its, None):

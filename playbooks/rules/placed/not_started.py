@@ -15,7 +15,7 @@ from playbooks import quotes
 from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common import prose
-from playbooks.rules.common.containers import between_restarts, in_trouble, path_in, statuses, stuck
+from playbooks.rules.common.containers import between_restarts, in_trouble, of_end, path_in, statuses, stuck
 from playbooks.rules.common.findings import finding, in_events, in_messages, log_line, signed
 from playbooks.rules.common.holders import recreate
 from playbooks.rules.placed.container_faults import shares
@@ -43,24 +43,24 @@ def failed(scene: PlacedScene) -> Iterator[Finding]:
     pod = scene.pod
     if pod.status.phase != "Failed":
         return
-    ends = ((status.name, status.state.terminated) for status in pod.status.container_statuses or ())
-    name, end = next(((name, end) for name, end in ends if end and end.exit_code), ("", None))
-    if end:
-        why, field = Text("image-or-start-failure.exit", container=name, code=end.exit_code), "reason"
+    ends = ((status, status.state.terminated) for status in pod.status.container_statuses or ())
+    if ended := next(((status, end) for status, end in ends if end and end.exit_code), None):
+        status, end = ended
+        why = Text("image-or-start-failure.exit", container=status.name, code=end.exit_code)
         if end.reason in NEVER_STARTED and end.message.strip():
-            field, why = "message", spaced(why, end.reason, _noted(quotes.shown(end.message)))
-        quote = end.message if field == "message" else end.reason or name
-        path = f"{{.status.containerStatuses[*].state.terminated.{field}}}"
+            why = spaced(why, end.reason, _noted(quotes.shown(end.message)))
+        proof = of_end(pod, status, end)
     else:
         why = quotes.shown(pod.status.message) or pod.status.reason or Text("image-or-start-failure.no-reason")
-        quote, path = pod.status.message or pod.status.reason or "Failed", "{.status}"
+        field = "message" if pod.status.message else "reason" if pod.status.reason else "phase"
+        proof = quotes.of_pod(pod, pod.status.message or pod.status.reason or "Failed", f"{{.status.{field}}}")
     steps: list[NextAction] = []
     if pod.status.reason == _TOPOLOGY:
         why = Text("image-or-start-failure.topology", why=why)
         fix = Text("image-or-start-failure.topology-fix", node=pod.spec.node_name or "?")
         steps = [act(fix)]
     claim = Text("image-or-start-failure.failed", why=why)
-    yield _start_failure(pod, claim, [quotes.of_pod(pod, quote, path)], steps=steps)
+    yield _start_failure(pod, claim, [proof], steps=steps)
 
 
 def runs(scene: PlacedScene) -> bool:
@@ -171,17 +171,14 @@ def _why_stuck(pod: Pod, halted: ContainerStatus, events: Sequence[Event]) -> tu
     waiting, ended = halted.state.waiting, halted.last_state.terminated
     proofs: list[Evidence] = []
     if waiting is not None:
-        path = path_in(pod, halted.name, "state.waiting")
-        proofs = [quotes.of_pod(pod, waiting.message if waiting.message.strip() else waiting.reason, path)]
+        field, told = ("message", waiting.message) if waiting.message.strip() else ("reason", waiting.reason)
+        proofs = [quotes.of_pod(pod, told, path_in(pod, halted.name, f"state.waiting.{field}"))]
     if ended is None:
         return f"{waiting.reason} {quotes.shown(waiting.message)}".strip() if waiting else "", proofs, False
     exited = Text("image-or-start-failure.exit", container=halted.name, code=ended.exit_code)
+    proofs.insert(0, of_end(pod, halted, ended))
     if ended.reason in NEVER_STARTED and ended.message.strip():
-        path = path_in(pod, halted.name, "lastState.terminated.message")
-        proofs.insert(0, quotes.of_pod(pod, ended.message, path))
         return spaced(exited, ended.reason, _noted(quotes.shown(ended.message))), proofs, True
-    path = path_in(pod, halted.name, "lastState.terminated")
-    proofs.insert(0, quotes.of_pod(pod, ended.reason or str(ended.exit_code), path))
     if (killed := _killed_by_probe(halted, events)) is not None:
         return killed[0], [*killed[1], *proofs], True
     why = waiting.reason if waiting else Text("image-or-start-failure.restarted", count=halted.restart_count)

@@ -65,7 +65,7 @@ def refusal(scene: PlacedScene) -> StartRefusal | None:
     bound = [event for event in scene.events if event.reason == _BOUND and f"[{node}]" in event.message][-1:]
     stripped = [quotes.of_event(event) for event in bound]
     if not bound and pod.metadata.label(NODE_KEY) == node:
-        stripped = [quotes.of_pod(pod, node, f"{{.metadata.labels.{NODE_KEY.replace('.', chr(92) + '.')}}}")]
+        stripped = [quotes.of_pod(pod, node, f"{{.metadata.labels.{quotes.escape(NODE_KEY)}}}")]
     return StartRefusal(words, [] if reserved_node(pod.metadata) or not node else stripped, _logged(scene))
 
 

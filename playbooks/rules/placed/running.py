@@ -180,7 +180,7 @@ def _not_spread(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
         if other := next((card for card in idle if card.type == mine.type and card.numa != mine.numa), None):
             name = f"{older[0].namespace}/{older[0].name}"
             fact = Text("limit-remark.numa", pod=name, idle=other.uuid, version=version)
-            proofs = [quotes.of_card(scene.node, card.uuid, whole=True) for card in (mine, other)]
+            proofs = [quotes.of_card(scene.node, card.uuid) for card in (mine, other)]
             named = {"metadata": {"annotations": {FIRST.names.use_uuid: other.uuid}}}
             yield Part(fact, proofs, [edit_owner(pod, Text("limit-remark.fix-numa", uuid=other.uuid), named)])
             return
@@ -201,7 +201,7 @@ def _other_chip(scene: PlacedScene) -> Iterator[Part]:
         count = device.resources.count
         fact = Text("limit-remark.other-chip", type=other.type, resource=count, word=device.word)
         advice = edit_owner(scene.pod, Text("limit-remark.fix-other-chip", word=device.word))
-        yield Part(fact, [quotes.of_card(scene.node, other.uuid, whole=True)], [advice])
+        yield Part(fact, [quotes.of_card(scene.node, other.uuid)], [advice])
 
 
 def _of_limits(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] | None) -> list[Part]:

@@ -13,7 +13,7 @@ from bot.hami.version import Rules
 from bot.kube.models import ResourceQuota
 from bot.kube.selectors import effective_request
 from bot.report import Evidence
-from playbooks.quotes import kubectl
+from playbooks.quotes import escape, kubectl
 from playbooks.scenes.waiting_pod import PodScene
 
 QuotaVerdict = Literal["fits", "refused", "not enforced", "unknown"]
@@ -96,9 +96,11 @@ def _verdict(limit: int | None, used: int | None, asked: int | None) -> QuotaVer
 def proof(limit: QuotaLimit, quotas: Iterable[ResourceQuota]) -> list[Evidence]:
     """The evidence of the limit in its quota; empty where the quota was not read."""
     there = any((quota.namespace, quota.name) == (limit.namespace, limit.quota) for quota in quotas)
-    return quoted(limit.namespace, limit.quota, limit.written) if there else []
+    return quoted(limit.namespace, limit.quota, limit.written, limit.key) if there else []
 
 
-def quoted(namespace: str, quota: str, words: str) -> list[Evidence]:
-    show = kubectl("-n", namespace, "get", "resourcequota", quota, "-o", "jsonpath={.spec.hard}")
+def quoted(namespace: str, quota: str, words: str, key: str = "") -> list[Evidence]:
+    """The evidence of a quota's limits: of what `key` is limited to, or of a key among them."""
+    path = "{.spec.hard" + (f".{escape(key)}" if key else "") + "}"
+    show = kubectl("-n", namespace, "get", "resourcequota", quota, "-o", f"jsonpath={path}")
     return [Evidence("quota", f"ResourceQuota {namespace}/{quota}", None, words, show)]

@@ -127,7 +127,7 @@ def _lock_finding(
     texts = [(node, node.metadata.annotation(held.key)) for node in shown]
     look = prose.scheduler_log(scene.install, scene.pod.name) if severity != "info" else ()
     actions = lock_actions(names[0], held) if names and steps else look
-    proofs = [*proofs, *(quotes.of_node_annotation(node, held.key, text) for node, text in texts if text)]
+    proofs = [*(quotes.of_node_annotation(node, held.key, text) for node, text in texts if text), *proofs]
     claim = Text("node-lock.waits", pod=f"{scene.pod.namespace}/{scene.pod.name}", claim=held.claim)
     code, claim, of = held.code, claim if severity == "warning" else held.claim, scene.install
     return finding(code, claim, confidence, names, proofs, severity=severity, actions=actions, of=of)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Literal
 
 import msgspec
@@ -11,6 +12,7 @@ from msgspec import structs
 from bot.hami.fit import verdicts
 from bot.hami.fit.advice import Slice, largest_slice
 from bot.hami.fit.verdicts import NodeCards
+from bot.hami.nodes.cards import Card
 from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD
@@ -72,7 +74,11 @@ _COUNTED = {
     verdicts.UUID_MISMATCH: "counted.card-uuid-mismatch",
 }
 """Reasons that may be true of some GPUs of a node alone, and how many these are."""
+_USED = (verdicts.INSUFFICIENT_MEMORY, verdicts.INSUFFICIENT_CORE, verdicts.EXCLUSIVE_CONFLICT)
+"""Reasons that come from what other pods hold of a GPU."""
 _OUT_OF_SERVICE = (verdicts.NOT_HEALTHY, verdicts.UNHEALTHY, verdicts.CORDONED)
+_OF_CARDS = (*_OUT_OF_SERVICE, verdicts.TYPE_MISMATCH, verdicts.UUID_MISMATCH, verdicts.MODE_NOT_FIT)
+"""Reasons for which a node's GPUs say more than how much the pod asks for."""
 
 
 def refused(scene: PodScene, cause: RankedCause) -> Finding:
@@ -280,7 +286,7 @@ def _kubernetes(scene: PodScene, cause: RankedCause, severity: Severity) -> Find
         less = [edit_owner(scene.pod, change) for change in short.ask_less]
         proofs, actions = short.proofs(scene.pod), less or [look_at_pod(scene.pod, cause.text)]
     else:
-        proofs = [_obstacle_proof(scene, first, detail)]
+        proofs = [obstacle_proof(scene, first, detail)]
         actions = [*_tolerating(scene, first, detail), look_at_pod(scene.pod, cause.text)]
     proofs = [*(scene.words if quoted else []), *proofs]
     key = "kubernetes-filter.room" if able else "kubernetes-filter.claim"
@@ -320,12 +326,13 @@ def takers(scene: PodScene, cause: RankedCause) -> list[str]:
     return [name for name, verdict in scene.judge_each(cause.nodes[:_MAX_TRIED]).items() if verdict.fits]
 
 
-def _obstacle_proof(scene: PodScene, node: Node, detail: str) -> Evidence:
+def obstacle_proof(scene: PodScene, node: Node, detail: str) -> Evidence:
+    """The evidence of what keeps a pod off a node by Kubernetes' own filters."""
     text = scene.obstacles[node.name].text  # a taint, a label and a resource may have the same name
     if text == TAINT_TEXT:
         return quotes.of_node(node, detail, "{.spec.taints[*].key}")
     if text == SELECTOR_TEXT and (value := (scene.pod.spec.node_selector or {}).get(detail)):
-        return quotes.of_pod(scene.pod, value, "{.spec.nodeSelector}")
+        return quotes.of_pod(scene.pod, value, f"{{.spec.nodeSelector.{quotes.escape(detail)}}}")
     if detail in (node.status.allocatable or {}):
         return quotes.of_allocatable(node, detail)
     return quotes.of_node(node, node.name, "{.metadata.name}")
@@ -391,16 +398,34 @@ def _object_proofs(scene: PodScene, cause: RankedCause, largest: Largest | None)
         verdicts.EXCLUSIVE_CONFLICT: (of.cores,),
         verdicts.QUOTA_NOT_FIT: (of.cores, of.memory) if quota == of.cores else (of.memory, of.cores),
     }.get(cause.text, (of.count, of.cores))
-    proofs += request_amounts.proof(scene, container, wanted)
-    own = (one for one in scene.quotas if quota and one.namespace == pod.namespace)
-    limits = ((one, str((one.spec.hard or {}).get(f"limits.{quota}", ""))) for one in own)
-    proofs += [proof for one, limit in limits if limit for proof in quoted(one.namespace, one.name, limit)][:1]
+    asks = request_amounts.proof(scene, container, wanted)
+    for one in (one for one in scene.quotas if quota and one.namespace == pod.namespace):
+        if limit := (one.spec.hard or {}).get(f"limits.{quota}"):
+            proofs += quoted(one.namespace, one.name, str(limit), f"limits.{quota}")
     if largest is not None:
-        proofs.append(quotes.of_card(scene.nodes[largest.node], largest.card.uuid, whole=True))
-    elif cause.nodes:
-        node = scene.nodes[cause.nodes[0]]
-        cordon = node.metadata.annotation(CORDON_KEY) if cause.text == verdicts.CORDONED else None
-        cards = [state.card for state in scene.view.cards(node.name)]
-        shown = [quotes.of_card(node, card.uuid) for card in (*filter(partial(admits, scene), cards), *cards)][:1]
-        proofs += [quotes.of_node_annotation(node, CORDON_KEY, cordon)] if cordon else shown
-    return proofs
+        return [*proofs, quotes.of_card(scene.nodes[largest.node], largest.card.uuid), *asks]
+    if not cause.nodes:
+        return [*proofs, *asks]
+    cards = [state.card for state in scene.view.cards(cause.nodes[0])]
+    usable = [*filter(partial(admits, scene), cards)]
+    registered = _of_node(scene.nodes[cause.nodes[0]], cause.text, usable or cards)
+    if cause.text in _OF_CARDS:
+        return [*proofs, *registered, *asks]
+    return [*proofs, *asks, *(_of_taker(scene, cause.nodes[0], usable) if cause.text in _USED else ()), *registered]
+
+
+def _of_node(node: Node, reason: str, cards: Sequence[Card]) -> list[Evidence]:
+    """The evidence of a node's cordon, of all its GPUs where their number counts, else of the first of these GPUs."""
+    if reason == verdicts.CORDONED and (cordon := node.metadata.annotation(CORDON_KEY)):
+        return [quotes.of_node_annotation(node, CORDON_KEY, cordon)]
+    if reason == verdicts.NODE_INSUFFICIENT:
+        return [quotes.of_cards(node)]
+    return [quotes.of_card(node, card.uuid) for card in cards[:1]]
+
+
+def _of_taker(scene: PodScene, node: str, cards: Sequence[Card]) -> list[Evidence]:
+    """The evidence of what one pod holds of these GPUs."""
+    uuids, held = {card.uuid for card in cards}, scene.view.ledger.on(node) if scene.view.ledger else ()
+    uids = {holding.uid for holding in held if uuids.intersection(holding.shares)}
+    takers = (pod for pod in scene.view.facts.pods or () if uids and pod.metadata.uid in uids)
+    return [quotes.of_holder(pod) for pod in islice(takers, 1)]

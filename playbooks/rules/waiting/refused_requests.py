@@ -218,5 +218,5 @@ def _several(scene: PodScene) -> list[Evidence]:
         idle = [card.card for card in scene.view.cards(name) if card.card.mode == "mig" and not card.slots]
         if len(idle) >= asked.count:
             count = quotes.of_resource(scene.pod, scene.config.of(asked.word).count, str(asked.count))
-            return [count, *(quotes.of_card(scene.nodes[name], card.uuid, whole=True) for card in idle[: asked.count])]
+            return [count, *(quotes.of_card(scene.nodes[name], card.uuid) for card in idle[: asked.count])]
     return []

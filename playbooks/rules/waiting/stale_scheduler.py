@@ -150,8 +150,8 @@ def _namesake(scene: PodScene, names: Sequence[str]) -> Finding | None:
         gpus=len({use.uuid for use in taken}),
         nodes=prose.names(sorted({use.node for use in taken})),
     )
-    proofs = [*scene.words, *(_of_sample(use, process.scheduler, process.port) for use in taken[:_MAX_SHOWN])]
-    proofs += [quotes.of_event(event) for event in earlier[-1:]]
+    samples = [_of_sample(use, process.scheduler, process.port) for use in taken[:_MAX_SHOWN]]
+    proofs = [samples[0], *(quotes.of_event(event) for event in earlier[-1:]), *samples[1:], *scene.words]
     sure: Confidence = "confirmed" if earlier and _stands(scene, names) else "suspected"
     steps, severity = restart(scene.install), _severity(scene) if sure == "suspected" else "warning"
     code, of = "scheduler-ledger-stale", scene.install
@@ -291,7 +291,7 @@ def _severity(scene: PodScene) -> Severity:
 def _of_gpus(scene: PodScene, names: Sequence[str]) -> list[Evidence]:
     node = scene.nodes[names[0]]
     cards = scene.view.cards(node.name)
-    return [quotes.of_card(node, cards[0].card.uuid, whole=True)] if cards else []
+    return [quotes.of_card(node, cards[0].card.uuid)] if cards else []
 
 
 def restart(install: Install) -> tuple[NextAction, ...]:

@@ -7,6 +7,7 @@ from itertools import chain
 
 from bot.finding_codes import Code, as_code
 from bot.hami.fit import verdicts
+from bot.hami.installation.install import Install, extender_of
 from bot.hami.nodes.node_state import (
     MODE_SETTING,
     PLUGIN_CONFIG_FILE,
@@ -66,9 +67,10 @@ def unregistered(scene: PodScene, cause: RankedCause) -> list[Finding]:
     selector = scene.install.flags.get(NODE_SELECTOR_FLAG, "").strip("[]")
     for (code, why), names in sorted(by_why.items(), key=lambda item: (-len(item[1]), item[0])):
         claim = claim_of((code, why), names, scene.device, str(scene.version or "?"))
-        shown = registration_proofs(scene.nodes[names[0]], scene.why_unregistered(names[0]), scene.device)
+        state, of = scene.why_unregistered(names[0]), scene.install
+        shown = registration_proofs(scene.nodes[names[0]], state, scene.device, of)
         actions = registration_actions(names[0], why, plugins.get(names[0]), scene.device.vendor, selector)
-        shown, of = [*(proofs or scene.words), *shown], scene.install
+        shown += proofs or scene.words
         found.append(finding(code, claim, confidence, names, shown, severity=severity, actions=actions, of=of))
     normal = [name for name in cause.nodes if name not in expected]
     if normal and not found:
@@ -97,7 +99,7 @@ def untrusted_nodes(scene: PodScene) -> Finding | None:
     claim = Text("handshake-stale.guides", nodes=prose.names(names), threshold=int(GUIDES_THRESHOLD.total_seconds()))
     sure: Confidence = "confirmed" if proofs and explains else "suspected"
     text = nodes[names[0]].metadata.annotation(key) or ""
-    proofs = [*(proofs or scene.words), quotes.of_node_annotation(nodes[names[0]], key, text)]
+    proofs = [quotes.of_node_annotation(nodes[names[0]], key, text), *(proofs or scene.words)]
     severity, steps = ("warning", plugin_actions(names[0], None)) if explains else ("info", ())
     return finding("handshake-stale", claim, sure, names, proofs, severity=severity, actions=steps)
 
@@ -145,12 +147,15 @@ def registration_proof(node: Node, state: Unregistered | None, device: Device) -
     return quotes.of_node(node, node.name, "{.metadata.name}")
 
 
-def registration_proofs(node: Node, state: Unregistered | None, device: Device) -> list[Evidence]:
-    """The evidence that a node is not registered, and that kubelet offers no GPUs where that is why."""
-    proofs, count = [registration_proof(node, state, device)], device.resources.count
+def registration_proofs(node: Node, state: Unregistered | None, device: Device, install: Install) -> list[Evidence]:
+    """The evidence why a node is not registered: first the flag that leaves it out, or what kubelet offers."""
+    proof, count = registration_proof(node, state, device), device.resources.count
+    if state is not None and state.key.startswith("--"):
+        schedulers = [(pod, extender) for pod in install.pods if (extender := extender_of(pod.spec))]
+        return [*(quotes.of_word(*scheduler, state.quote) for scheduler in schedulers[:1]), quotes.of_labels(node)]
     if state is not None and state.why == "no-allocatable" and count in (node.status.allocatable or {}):
-        proofs.append(quotes.of_allocatable(node, count))
-    return proofs
+        return [quotes.of_allocatable(node, count)]
+    return [proof]
 
 
 def registered_otherwise(
@@ -166,7 +171,7 @@ def registered_otherwise(
     if (config_map := settings.config_maps.get(file)) is not None:
         text = (config_map.data or {})[file]
         found = re.search(rf'"?{setting.key}"?\s*:\s*"?{re.escape(setting.wanted)}(?:\.0+)?"?', text)
-        path = f"{{.data.{file.replace('.', chr(92) + '.')}}}"
+        path = f"{{.data.{quotes.escape(file)}}}"
         proofs.insert(0, quotes.of_object("ConfigMap", config_map, found[0] if found else setting.key, path))
     return claim, proofs
 

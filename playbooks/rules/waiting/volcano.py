@@ -165,8 +165,9 @@ def _lacks(scene: PodScene) -> Part | None:
     if number.isdecimal() and int(number) > most:
         claim = Text("volcano-scheduled.too-many", resource=_NUMBER, asked=number, most=most, node=node)
         fewer = edit_owner(scene.pod, Text("volcano-scheduled.fewer", resource=_NUMBER, most=most))
-        proof = quotes.of_node_annotation(scene.nodes[node], _REGISTER, registered[node][0].uuid)
-        return Part(claim, [proof], [fewer])
+        asks = quotes.of_resource(scene.pod, _NUMBER, number)
+        register = scene.nodes[node].metadata.annotation(_REGISTER) or ""
+        return Part(claim, [asks, quotes.of_node_annotation(scene.nodes[node], _REGISTER, register)], [fewer])
     modes = {card.mode for found in registered.values() for card in found}
     wanted = scene.pod.metadata.annotation(_MODE) or ""
     if wanted and "" not in modes and wanted not in modes:

@@ -5,7 +5,7 @@ Autoscalers' words: cluster-autoscaler processors/status/eventing_scale_up_proce
 NotTriggerScaleUp), karpenter pkg/controllers/provisioning/scheduling/events.go (Nominated, FailedScheduling).
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import chain
@@ -115,7 +115,8 @@ def _led(
     ways = [way for way in ways if {one.command for one in way} != ends]  # the end of the same pod, in other words
     large, pinned = why_large(scene, code), why_pinned(scene, first) if weighed else None
     said = by_autoscaler(scene) if severity != "info" else None
-    parts = [part for part in (large, pinned, said) if part is not None]
+    only = _all_left(scene, first) if weighed and severity != "info" else None
+    parts = [part for part in (only, large, pinned, said) if part is not None]
     if first.key not in NEVER and any(cause.code == code and is_never(scene, ranked) for cause in ranked[:1]):
         claim = Text("obstacles.never", claim=claim)
     claim = sentences(claim, *(part.text for part in parts)) if any(part.text for part in parts) else claim
@@ -127,6 +128,16 @@ def _led(
     sure, nodes, of = first.confidence, first.scope.nodes, scene.install
     leads = finding(code, claim, sure, nodes, proofs, severity=severity, actions=actions, of=of)
     return [leads, *([idle] if idle else []), *rest]
+
+
+def _all_left(scene: PodScene, told: Finding) -> Part | None:
+    """What to add to a finding about nodes alone if Kubernetes leaves the pod no others: what keeps it off most."""
+    of_nodes = told.code in ("node-unregistered", *NODE_CODES, *_REGISTRATION)
+    if not of_nodes or not scene.obstacles or set(told.scope.nodes) != set(scene.candidates):
+        return None
+    most, _ = Counter(obstacle.detail for obstacle in scene.obstacles.values()).most_common(1)[0]
+    name = next(name for name, obstacle in scene.obstacles.items() if obstacle.detail == most)
+    return Part(Text("obstacles.only"), [refusals.obstacle_proof(scene, scene.nodes[name], most)])
 
 
 def _of_cause(scene: PodScene, cause: RankedCause) -> Iterator[Finding]:
@@ -216,10 +227,10 @@ def _finding(scene: PodScene, cause: RankedCause, taint: str) -> Finding:
 
 
 def _proof(node: Node, key: str) -> list[Evidence]:
-    """The taint, and of a node that is not ready what kubelet or Kubernetes says about it."""
+    """The taint or the cordon, and of a node that is not ready what kubelet or Kubernetes says about it."""
     has_taint = any(taint.key == key for taint in node.spec.taints or ())
-    path = "{.spec.taints[*].key}" if has_taint else "{.metadata.name}"
-    found = [quotes.of_node(node, key if has_taint else node.name, path)]
+    quote, path = (key, "{.spec.taints[*].key}") if has_taint else ("true", "{.spec.unschedulable}")
+    found = [quotes.of_node(node, quote, path)]
     ready = next((condition for condition in node.status.conditions or () if condition.type == "Ready"), None)
     if key in NOT_READY_TAINTS and ready is not None and ready.message:
         found.append(quotes.of_node(node, ready.message, '{.status.conditions[?(@.type=="Ready")].message}'))
