@@ -24,7 +24,6 @@ from bot.render.words import (
     instant,
     is_numeric,
     moment,
-    names_told,
     notes,
     quoted,
     seen_at,
@@ -35,6 +34,7 @@ from bot.render.words import (
     timed,
     visible,
     where,
+    words_told,
 )
 from bot.report import SEVERITIES as RANKS
 from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Severity, Table
@@ -127,7 +127,7 @@ class _TerminalPage(NamedTuple):
                 [*self._verdict(report, cause, whole=False), *self._prose(seen, "  ", style=_LABEL)],
                 self._change(report.change) if report.change else [],
                 [*self._next(steps[:most_steps]), *self._more(left, Text("render.more-steps", count=left))],
-                self._evidence(telling(cause.evidence)[:quotes], lines, names_told(cause.text)) if cause else [],
+                self._evidence(telling(cause.evidence)[:quotes], lines, words_told(cause)) if cause else [],
                 self._also([finding for finding in others if finding], most_others),
                 self._not_read(report.gaps),
             )

@@ -78,6 +78,7 @@ _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _NAMES_SHOWN = 3
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9./-]*[a-z0-9])?", re.ASCII | re.IGNORECASE)
 """Matches the name of an object of the cluster, alone or after its namespace."""
+_AMOUNT = re.compile(r"\d{1,3}(?:,\d{3})+")
 _NUMERIC = re.compile(r"-?[\d,.]+( ?(%|[KMGT]i?B?))?")
 
 
@@ -155,6 +156,11 @@ def table_heading(table: Table) -> Prose:
 def names_told(told: Prose) -> set[str]:
     """The names among a text's values; of a plain string, the names in it."""
     return _names(told if isinstance(told, str) else {"key": told.key, "values": told.data})
+
+
+def words_told(finding: Finding) -> set[str]:
+    """The names of a claim and its amounts, these without the commas that no quote has."""
+    return names_told(finding.text) | {amount.replace(",", "") for amount in _AMOUNT.findall(finding.claim)}
 
 
 def _names(fact: Any) -> set[str]:

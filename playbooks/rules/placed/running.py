@@ -70,8 +70,8 @@ def running(scene: PlacedScene) -> Iterator[Finding]:
     proofs = [quotes.of_pod(pod, "Running", "{.status.phase}")]
     if first is not None:
         claim, proofs = sentences(claim, first.text), [*proofs, *first.proofs]
-    elif scene.seen:
-        claim = sentences(claim, Text("running.fine"))
+    else:
+        claim = sentences(claim, Text("running.fine" if scene.seen else "running.asks-none"))
     ordered = sorted(remarks, key=lambda remark: remark is not first)
     steps = [step for remark in ordered for step in remark.steps]
     severity: Severity = "warning" if wrong else "info"
