@@ -20,7 +20,7 @@ from bot.texts import Text, sentences, together
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen, is_monitor
 from playbooks.gather.pods import asks_for_devices
-from playbooks.quotes import kubectl_pod
+from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import gpu_containers, in_trouble, of_end, path_in, statuses
@@ -360,6 +360,10 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
     if ended is not None and in_trouble(first.status, now):
         proofs.append(of_end(pod, first.status, ended))
     sure: Confidence = "confirmed" if means.sure and _is_sure(first, now) else "suspected"
+    if sure == "suspected" and means.code == "hami-core-crash":
+        earlier = ["--previous"] if first.log.previous else []
+        look = kubectl("-n", pod.namespace, "logs", pod.name, "-c", first.log.container, *earlier, "--tail=200")
+        steps.insert(0, step(Text("in-container.read"), look))
     return fault(scene, means.code, claim, proofs, steps, sure=sure)
 
 
