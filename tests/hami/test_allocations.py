@@ -2,8 +2,8 @@
 
 import pytest
 
-from bot.hami.pods.allocations import Allocation, decode_allocations, is_finished
-from tests.hami.build import V25, V26, V27, V28, V29, V210, VERSIONS, pod
+from bot.hami.pods.allocations import Allocation, decode_allocations
+from tests.hami.build import V25, V26, V27, V28, V29, V210, VERSIONS
 
 A, B = Allocation("GPU-a", 3000, 10), Allocation("GPU-b", 5000, 0)
 
@@ -55,11 +55,3 @@ def test_the_mig_suffix_is_a_part_of_the_uuid_only_before_2_10():
     for version in (V25, V26, V27, V28, V29):
         assert decode_allocations(text, version) == ((Allocation("GPU-279abf3a", 10240, 14),),)
     assert decode_allocations(text, V210) == ((Allocation("GPU-279abf3a[0-0]", 10240, 14),),)
-
-
-@pytest.mark.parametrize(
-    ("phase", "finished"),
-    [("Succeeded", True), ("Failed", True), ("Pending", False), ("Running", False), ("Unknown", False), ("", False)],
-)
-def test_a_finished_pod_has_given_its_cards_back(phase, finished):
-    assert is_finished(pod(phase=phase)) is finished

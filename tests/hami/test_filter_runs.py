@@ -278,15 +278,3 @@ def test_no_line_is_ever_given_to_another_pod(case):
             assert run.nodes_by_code() == {"CardInsufficientMemory": [node]}
             assert [state.card for state in run.cards] == [f"GPU-{node}"]
             assert [one.nodes for one, _ in run.code_events] == [(node,)]
-
-
-@every_log
-def test_recorded_runs_are_the_same_when_the_pods_lines_take_turns(name):
-    """The pods' lines are dealt out one by one, in place of the order in which they were written."""
-    pods = pods_of(name)
-    turns = max(map(len, pods.values()))
-    mixed = [lines[turn] for turn in range(turns) for lines in pods.values() if turn < len(lines)]
-    for key, own in pods.items():
-        namespace, pod = key.split("/")
-        found = rebuild([line for line in mixed if whose(line, pod) == namespace])
-        assert found == rebuild([line for line in own if whose(line, pod) == namespace])

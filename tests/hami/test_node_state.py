@@ -75,20 +75,6 @@ def test_link_scores_are_told_by_pair():
 # ------------------------------------------------------------------ handshake and allocatable
 
 
-@pytest.mark.parametrize("version", TEXTUAL)
-def test_up_to_2_7_the_handshake_decides(version):
-    assert why(version, allocatable=0, node_handshake="Reported 2026-11-21 04:00:00 +0000 UTC") == "registered"
-    assert why(version, allocatable=0) == "registered"
-    assert why(version, node_handshake="Requesting_2026-11-21 04:59:01") == "registered"
-    assert why(version, node_handshake="Requesting_2026-11-21 04:58:59") == "stale"
-    assert why(version, node_handshake="Deleted_2026-11-21 04:59:59") == "deleted"
-
-
-@pytest.mark.parametrize("version", IN_JSON)
-def test_from_2_8_a_node_without_allocatable_cards_and_an_old_request_is_never_taken_in(version):
-    assert why(version, allocatable=0, node_handshake="Requesting_2026-11-20 01:02:03") == "no-allocatable"
-
-
 @pytest.mark.parametrize("version", [V29, V210])
 @pytest.mark.parametrize("handshake", [None, "Requesting_2026-11-21 04:59:30", "Deleted_2026-11-21 04:00:00", "17"])
 def test_2_9_and_2_10_take_in_and_drop_a_node_without_allocatable_cards_by_turns(version, handshake):
@@ -102,11 +88,6 @@ def test_a_node_with_allocatable_cards_is_held():
     for version in VERSIONS:
         assert not NVIDIA.is_held_by_turns(gpu_node("n1", card()), version, NOW, GPUS)
     assert not NVIDIA.is_held_by_turns(gpu_node("n1", card(), allocatable=0), V28, NOW, GPUS)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_the_guides_unix_seconds_are_a_value_like_any_other_to_hami(version):
-    assert why(version, node_handshake="1500000000") == "registered"
 
 
 def test_a_renamed_count_resource_is_asked_for():

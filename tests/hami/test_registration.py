@@ -1,7 +1,5 @@
 """Register annotations in every encoding, right and wrong."""
 
-import json
-
 import pytest
 
 from bot.hami.nodes.cards import Card, MigProfile
@@ -140,40 +138,6 @@ def test_the_encoding_is_told():
 
 
 # ------------------------------------------------------------------ other vendors
-
-
-def test_hygon_and_iluvatar_write_text_in_every_version():
-    assert cards("DCU-1,4,16384,60,DCU-K100,0,true,0,:", "hami.io/node-dcu-register")[0].type == "DCU-K100"
-    assert cards("BI-1,4,16384,100,Iluvatar-MR-V100,0,true:", "hami.io/node-MR-V100-register")[0].slots == 4
-
-
-def test_metax_has_a_list_of_its_own():
-    text = json.dumps(
-        [
-            {
-                "uuid": "m1",
-                "model": "MXC500",
-                "totalDevCount": 16,
-                "totalCompute": 100,
-                "totalVRam": 65536,
-                "numa": 1,
-                "healthy": True,
-            }
-        ]
-    )
-    assert cards(text, "metax-tech.com/node-gpu-devices") == (
-        Card("m1", 16, 65536, 100, "Metax-SGPU", numa=1, health=True, custom=(("linkZone", 0),)),
-    )
-
-
-def test_enflame_lists_devices_by_index():
-    text = (
-        '{"devices":[{"index":"0","minor":"0","capacity":6},{"index":"1","capacity":"6"}],"profiles":{"6g.42gb":"1"}}'
-    )
-    assert [(card.uuid, card.slots, card.memory_mib) for card in cards(text, "enflame.com/gcu-drs-capacity")] == [
-        ("enflame-drs-0", 6, 43008),
-        ("enflame-drs-1", 6, 43008),
-    ]
 
 
 @pytest.mark.parametrize(

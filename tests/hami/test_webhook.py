@@ -68,13 +68,6 @@ def made(limits: dict, version=SETTING.version, **spec) -> Pod | Rejection:
     return admit(msgspec.convert(pod, Pod), SETTING._replace(version=version))
 
 
-def test_memory_alone_gets_the_configured_count():
-    assert shape(made({"nvidia.com/gpumem": "2000"}))["containers"][0]["limits"] == {
-        "nvidia.com/gpumem": "2k",
-        "nvidia.com/gpu": "1",
-    }
-
-
 @pytest.mark.parametrize("version", [Version(2, 7, 0), Version(2, 10, 0)])
 def test_a_count_alone_gets_all_cores(version):
     assert shape(made({"nvidia.com/gpu": 1}, version))["containers"][0]["limits"]["nvidia.com/gpucores"] == "100"
@@ -82,10 +75,6 @@ def test_a_count_alone_gets_all_cores(version):
 
 def test_a_count_alone_gets_no_cores_before_2_7():
     assert shape(made({"nvidia.com/gpu": 1}, Version(2, 6, 1)))["containers"][0]["limits"] == {"nvidia.com/gpu": "1"}
-
-
-def test_a_pod_that_names_its_node_is_refused():
-    assert made({"vastaitech.com/va": 1}, nodeName="n1") == Rejection("webhook", "pod has node assigned")
 
 
 def test_a_privileged_container_is_refused_since_2_10():

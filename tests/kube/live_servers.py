@@ -92,6 +92,18 @@ async def sandbox(
 
 
 @asynccontextmanager
+async def reached(
+    server: ApiServer, folder: Path, namespace: str = "default", **options: Any
+) -> AsyncIterator[LiveCluster]:
+    """The cluster that the server's kubeconfig, of credentials of that namespace, leads to while the server runs."""
+    async with server:
+        config = folder / "kubeconfig"
+        config.write_text(server.kubeconfig(namespace=namespace))
+        async with await open_cluster(kubeconfig=config, **options) as cluster:
+            yield cluster
+
+
+@asynccontextmanager
 async def serving(answer: Any, context: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """A web server that answers every GET with `answer(request)`."""
     app = web.Application()

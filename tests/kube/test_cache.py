@@ -11,7 +11,7 @@ from bot.kube.models import EVENTS, HOLDERS, NODES, PODS
 from bot.kube.watch.cache import CachedCluster
 from sandbox.apiserver import Fault
 from tests.kube.cache_lab import NODES_PATH, THREE, lab, until
-from tests.kube.live_servers import node, pod
+from tests.kube.live_servers import pod
 
 
 async def test_the_first_answer_is_read_and_the_next_ones_are_remembered_with_their_age(tmp_path):
@@ -22,21 +22,6 @@ async def test_the_first_answer_is_read_and_the_next_ones_are_remembered_with_th
         assert here.requests("list") == 1
         assert first.cache_age_s is None
         assert second.cache_age_s in range(5)
-
-
-async def test_what_others_do_is_seen(tmp_path):
-    async with lab(tmp_path) as here:
-        await here.begun()
-        here.server.write("nodes", node(1, unschedulable=True))
-        here.server.remove("nodes", "", "gpu-0002")
-        await here.tells("another")
-        found = await CachedCluster(here.cache).list(NODES)
-        assert [(entry.name, entry.spec.unschedulable) for entry in found] == [
-            ("another", False),
-            ("gpu-0000", False),
-            ("gpu-0001", True),
-        ]
-        assert here.requests("list") == 1
 
 
 async def test_a_list_by_selectors_follows_what_enters_and_leaves_it(tmp_path):
@@ -118,20 +103,6 @@ async def test_answers_are_judged_as_of_the_moment_that_memory_vouches_for(tmp_p
         cluster = CachedCluster(here.cache)
         await cluster.list(NODES)
         assert (cluster.now() - cluster.as_of([])).total_seconds() > 0.9
-
-
-async def test_an_object_that_cannot_be_read_is_told_until_it_is_repaired(tmp_path):
-    async with lab(tmp_path) as here:
-        await here.begun()
-        here.server.write("nodes", {**node(1), "spec": {"unschedulable": "yes"}})
-        await here.holds(lambda names: "gpu-0001" not in names)
-        cluster = CachedCluster(here.cache)
-        await cluster.list(NODES)
-        assert [name.partition(":")[0] for name in cluster.undecodable] == ["nodes gpu-0001"]
-        here.server.write("nodes", node(1))
-        await here.holds(lambda names: "gpu-0001" in names)
-        await cluster.list(NODES)
-        assert list(cluster.undecodable) == []
 
 
 async def test_nothing_runs_on_when_the_cache_is_closed(tmp_path):

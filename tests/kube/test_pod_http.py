@@ -13,13 +13,12 @@ from yarl import URL
 
 from bot.errors import SourceError, Troubled
 from bot.kube.client import pod_http
-from bot.kube.client.connect import open_cluster
 from bot.kube.client.live import LiveCluster
 from bot.kube.cluster import PodAnswer, PodGet, nobody_listens
 from bot.texts import in_english
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.serving import Served
-from tests.kube.live_servers import tls
+from tests.kube.live_servers import reached, tls
 
 POD = {
     "metadata": {"namespace": "hami-system", "name": "sched-0"},
@@ -33,11 +32,8 @@ HEAP = PodGet("hami-system", "sched-0", "https", 443, "debug/pprof/heap", within
 def proxied(folder: Path, talk: Callable[[LiveCluster], Awaitable[Any]], *faults: Fault) -> Any:
     async def run() -> Any:
         profiles = {("hami-system", "sched-0", "heap"): PROFILE}
-        async with ApiServer({"pods": [POD]}, profiles=profiles, faults=list(faults)) as server:
-            config = folder / "kubeconfig"
-            config.write_text(server.kubeconfig())
-            async with await open_cluster(kubeconfig=config) as cluster:
-                return await talk(cluster)
+        async with reached(ApiServer({"pods": [POD]}, profiles=profiles, faults=faults), folder) as cluster:
+            return await talk(cluster)
 
     return asyncio.run(run())
 

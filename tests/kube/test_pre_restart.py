@@ -8,13 +8,13 @@ import pytest
 
 from bot.errors import SourceError
 from bot.hami.vendors import ANNOTATIONS
-from bot.kube.client.connect import open_cluster
 from bot.kube.models import PODS
 from bot.kube.recording.record import RecordSummary, capture
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.apiserver.recordings import read_recording
 from tests.cases_support import CASES, ask_cluster
+from tests.kube.live_servers import reached
 
 NAMESPACE = "hami-system"
 METRICS = b'# TYPE GPUDeviceCount gauge\nGPUDeviceCount{nodeid="gpu-1"} 4\n'
@@ -27,13 +27,11 @@ def captured(folder: Path, *faults: Fault) -> tuple[RecordSummary, list[str]]:
         seed = read_recording(CASES / "hami-2.10" / "recording.tar.gz", None)
         (pod,) = [pod for pod in seed.objects["pods"] if pod["metadata"]["name"].startswith("hami-scheduler")]
         metrics = {(NAMESPACE, pod["metadata"]["name"], "9395"): METRICS}
-        async with ApiServer(seed.objects, logs=seed.logs, metrics=metrics, faults=faults) as server:
-            config = folder / "kubeconfig"
-            config.write_text(server.kubeconfig())
-            async with await open_cluster(kubeconfig=config) as cluster:
-                pods = [await cluster.get(PODS, pod["metadata"]["name"], NAMESPACE)]
-                summary = await capture(cluster, NAMESPACE, pods, folder / "capture.tar.gz", annotations=ANNOTATIONS)
-            return summary, [request.path for request in server.requests]
+        server = ApiServer(seed.objects, logs=seed.logs, metrics=metrics, faults=faults)
+        async with reached(server, folder) as cluster:
+            pods = [await cluster.get(PODS, pod["metadata"]["name"], NAMESPACE)]
+            summary = await capture(cluster, NAMESPACE, pods, folder / "capture.tar.gz", annotations=ANNOTATIONS)
+        return summary, [request.path for request in server.requests]
 
     return asyncio.run(run())
 

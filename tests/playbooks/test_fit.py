@@ -12,25 +12,22 @@ from msgspec import structs
 
 from bot.errors import SourceError, UsageError
 from bot.kube.models import Pod
-from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import Texts
 from handlers.parsing.slack_grammar import understand
 from playbooks.fit.playbook import asked_of
 from playbooks.own.discovery import find
 from playbooks.playbook import Sources
-from tests.cases_support import CASES, VERSIONS, ask_cluster
+from tests.cases_support import VERSIONS, ask_cluster, opened
 from tests.playbooks.tables import table
 from tests.playbooks.world import (
     Object,
-    card,
     cause,
     cluster,
     codes,
     commands,
     container,
     fit,
-    given,
     gpu,
     gpu_node,
     node,
@@ -72,12 +69,6 @@ def test_every_pod_and_node_has_a_row_in_hami_s_words(tmp_path: Path) -> None:
         ("large", "gpu-1", "unfit", "1/1 CardInsufficientMemory", ""),
         ("large", "gpu-2", "fit", "", ""),
     ]
-
-
-def test_several_reasons_are_written_as_the_extender_logs_them(tmp_path: Path) -> None:
-    cards = [card("GPU-a", health=False), *(card(f"GPU-{i}", 8000) for i in range(3))]
-    report = ask(tmp_path, cluster(gpu_node("gpu-1", *cards)), pod(limits=gpu(memory=9000)))
-    assert rows(report)[0][3] == "1/4 CardNotHealth, 3/4 CardInsufficientMemory"
 
 
 def test_kubernetes_own_filter_has_a_column_of_its_own_and_changes_no_verdict(tmp_path: Path) -> None:
@@ -141,29 +132,13 @@ def test_of_several_pods_those_that_fit_nowhere_come_first(tmp_path: Path) -> No
     assert len(commands(report)) <= 3
 
 
-def test_containers_are_added_up(tmp_path: Path) -> None:
-    both = pod(containers=[container(gpu(memory=9000), "a"), container(gpu(memory=9000), "b")])
-    assert rows(ask(tmp_path, cluster(gpu_node()), both))[0][2] == "unfit"
-
-
 def test_a_pod_as_kubectl_prints_it_does_not_count_against_itself(tmp_path: Path) -> None:
     itself = running("wl", "gpu-1", ("GPU-gpu-1", 16000, 0))
     itself["spec"]["containers"] = [container(gpu(memory=16000))]
     assert rows(ask(tmp_path, cluster(gpu_node(), itself), itself))[0][2] == "fit"
 
 
-def test_a_reservation_counts_against_the_cards(tmp_path: Path) -> None:
-    reserved = pod("other", annotations=given("gpu-1", ("GPU-gpu-1", 16000, 0)), labels={"hami.io/vgpu-node": "gpu-1"})
-    assert rows(ask(tmp_path, cluster(gpu_node(), reserved), pod()))[0][3] == "1/1 CardInsufficientMemory"
-
-
 # --------------------------------------------------------------------------------------------------- quotas
-
-
-def test_the_quota_of_the_pod_s_namespace_counts(tmp_path: Path) -> None:
-    objects = cluster(gpu_node(), quota(namespace="dev", gpumem=500))
-    report = ask(tmp_path, objects, pod("a", namespace="dev"), pod("b", namespace="ml"))
-    assert [row[2:4] for row in rows(report)] == [("unfit", "1/1 ResourceQuotaNotFit"), ("fit", "")]
 
 
 def test_a_pod_without_a_namespace_is_tried_where_the_question_says(tmp_path: Path) -> None:
@@ -245,23 +220,6 @@ def test_no_file_is_a_wrong_command() -> None:
         find("fit").request(file=())
 
 
-def test_yaml_of_several_documents_is_one_question(tmp_path: Path) -> None:
-    text = """
-kind: Pod
-metadata: {name: a, namespace: ml, creationTimestamp: 2026-11-21T04:00:00Z}
-spec: {containers: [{name: m, resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 1k}}}]}
----
-kind: List
-items:
-- {kind: Pod, metadata: {generateName: b-}, spec: {containers: [{name: m, resources: {limits: {nvidia.com/gpu: 2}}}]}}
-"""
-    report = fit(tmp_path, cluster(gpu_node()), text)
-    assert [(row[0], row[2], row[3]) for row in rows(report)] == [
-        ("a", "fit", ""),
-        ("b-2", "unfit", "NodeInsufficientDevice"),
-    ]
-
-
 ASKED = 16
 """Requests per recording, the same in every run."""
 COUNTS = (1, 1, 1, 2, 4, 8, 9, 14, 16)
@@ -288,10 +246,6 @@ def some_requests(version: str) -> list[dict[str, Any]]:
         }
         for _ in range(ASKED)
     ]
-
-
-def opened(version: str) -> RecordedCluster:
-    return RecordedCluster.open(CASES / version / "recording.tar.gz")
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -1,7 +1,6 @@
 """`fit 2x16Gi`: what the words mean, and what is said where nothing fits; the verdicts themselves are `fit -f`'s."""
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
@@ -138,12 +137,6 @@ def test_a_model_as_vendors_name_them_is_a_type_of_gpus() -> None:
     assert not [word for word in ("s03", "p50", "v2", "k8s", "8080", "a1", "a100-01", "gpu-node-09") if model_in(word)]
 
 
-def test_in_slack_two_numbers_side_by_side_get_the_same_advice() -> None:
-    with pytest.raises(UsageError) as refused:
-        understand(["fit", "2", "8Gi"])
-    assert in_english(refused.value.hint).startswith("Did you mean 2x8Gi?")
-
-
 def test_cards_and_a_manifest_exclude_each_other() -> None:
     with pytest.raises(UsageError, match="the manifest itself says"):
         find("fit").request(file=["x"], cards="1")
@@ -189,11 +182,6 @@ def test_a_whole_card_is_exclusive_since_2_7_and_was_not_before(tmp_path: Path) 
     assert codes(old) == ["fits"]
 
 
-def test_a_share_is_of_each_card_s_own_memory(tmp_path: Path) -> None:
-    objects = cluster(gpu_node("gpu-1"), gpu_node("gpu-2", card("GPU-gpu-2", 4000)), used(10000), used(1000, "gpu-2"))
-    assert cause(ask(tmp_path, objects, "1x50%")).scope.nodes == ("gpu-2",)
-
-
 def test_resources_of_another_name_and_a_memory_factor_are_those_of_the_device_config(tmp_path: Path) -> None:
     config = "nvidia: {resourceCountName: acme.com/gpu, resourceMemoryName: acme.com/mem, memoryFactor: 10}\n"
     offered = gpu_node("gpu-1", allocatable={"acme.com/gpu": "10"})
@@ -218,18 +206,6 @@ def test_nodes_are_grouped_by_reason_and_listed_one_by_one(tmp_path: Path) -> No
     assert len(table(report, "nodes")) == 7
 
 
-def test_what_is_proposed_fits_when_it_is_asked_for(tmp_path: Path) -> None:
-    objects = cluster(gpu_node("gpu-1"), gpu_node("gpu-2"), used(10000), used(9000, "gpu-2"))
-    report = ask(tmp_path, objects, "1x8Gi", cores=30, type="T4", namespace="dev")
-    asked = [shlex.split(command) for command in commands(report) if command.startswith("fit ")]
-    assert asked
-    for number, words in enumerate(asked):
-        again = understand(words).request
-        path = record(tmp_path / str(number), objects)
-        fields = {"cores": again.words.cores, "type": again.words.type, "namespace": again.namespace}
-        assert codes(answer("fit", path, {}, cards=words[1], **fields))[0] == "fits", words
-
-
 def test_the_pods_whose_end_would_help_are_named_the_least_disruptive_first(tmp_path: Path) -> None:
     objects = cluster(
         gpu_node("gpu-1"),
@@ -252,13 +228,6 @@ def test_a_tainted_node_is_counted_as_dropped_and_not_advised(tmp_path: Path) ->
     assert "on none of the 2 nodes now: 1 with too little free memory; 1 dropped by" in report.verdict
     assert all("gpu-2" not in command for command in commands(report))
     assert {row["node"] for row in table(report, "pods to end")} == {"gpu-1"}
-
-
-def test_room_only_behind_a_taint_is_told_with_the_taint(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(gpu_node(taints=[TAINT])), "1x4Gi")
-    assert codes(report) == ["kubernetes-filter"]
-    assert "untolerated taint" in report.verdict
-    assert "nvidia.com/gpu" in quotes(report)
 
 
 def test_never_is_said_plainly_with_the_largest_there_is(tmp_path: Path) -> None:
@@ -449,11 +418,6 @@ def test_a_holder_that_cannot_be_read_makes_the_answer_only_suspected(tmp_path: 
     report = ask(tmp_path, cluster(gpu_node(), broken), "1x4Gi")
     assert (codes(report), cause(report).confidence) == (["fits"], "suspected")
     assert "objects" in [gap.source for gap in report.gaps]
-
-
-def test_without_the_holders_nothing_is_claimed(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(gpu_node()), "1x4Gi", missing=["pods"])
-    assert codes(report) == ["not-enough-evidence"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

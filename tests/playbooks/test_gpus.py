@@ -12,7 +12,7 @@ from bot.errors import SourceError
 from bot.render.terminal import terminal
 from bot.render.words import table_heading
 from bot.report import Report
-from bot.texts import LANGUAGES, Texts
+from bot.texts import Texts
 from tests import cases_support
 from tests.cases_support import CASES, VERSIONS
 from tests.playbooks.scheduler_metrics import GIB, counted, scrape
@@ -88,13 +88,6 @@ def test_a_reservation_is_told_from_a_pod_that_runs(tmp_path: Path) -> None:
     reserved["spec"].pop("nodeName")
     reserved["status"]["phase"] = "Pending"
     assert cards(ask(tmp_path, gpu_node(), reserved))["GPU-gpu-1"]["holders"] == "ml/wl (reserved)"
-
-
-def test_a_finished_pod_holds_nothing(tmp_path: Path) -> None:
-    done = running("done", "gpu-1", ("GPU-gpu-1", 4000, 0))
-    done["status"]["phase"] = "Succeeded"
-    row = cards(ask(tmp_path, gpu_node(), done))["GPU-gpu-1"]
-    assert (row["memory used"], row["slots"], row["holders"]) == ("0", "0/10", "")
 
 
 @pytest.mark.parametrize(
@@ -277,10 +270,6 @@ def test_an_unknown_node_is_answered_with_near_names(tmp_path: Path) -> None:
     assert sorted(commands(report)) == ["gpus --node gpu-node-01", "gpus --node gpu-node-02"]
 
 
-def test_a_node_that_nothing_is_called_like_leads_to_all_of_them(tmp_path: Path) -> None:
-    assert commands(ask(tmp_path, gpu_node("gpu-node-01"), node="zzz")) == ["nodes --all"]
-
-
 def test_an_unknown_type_is_answered_with_the_types_there_are(tmp_path: Path) -> None:
     report = ask(tmp_path, gpu_node(), type="H100")
     assert codes(report) == ["not-found"]
@@ -340,14 +329,6 @@ def test_cards_of_other_vendors_are_said_not_to_be_counted(tmp_path: Path) -> No
 
 
 # --------------------------------------------------------------------------------------------- the way here
-
-
-def test_why_offers_a_look_at_the_cards_that_refuse_a_pod(tmp_path: Path) -> None:
-    said = refused(none_of(1, "1 1/1 CardInsufficientMemory"))
-    asks = pod("wl", gpu(memory=9000), said=said)
-    report = why(tmp_path, cluster(gpu_node(), running("holder", "gpu-1", ("GPU-gpu-1", 10000, 0)), asks))
-    assert codes(report) == ["card-insufficient-memory"]
-    assert commands(report)[-1] == "gpus --node gpu-1"
 
 
 def test_a_hostile_node_name_stays_one_word_of_the_command(tmp_path: Path) -> None:
@@ -438,18 +419,3 @@ def test_every_card_s_figures_and_the_sums_per_type_are_those_of_the_real_schedu
     assert sum(int(row["cards"]) for row in sums) == len(theirs)
     assert sum(int(row["memory total"]) for row in sums) == sum(their[LIMIT_OF_MEMORY] for their in theirs)
     assert sum(int(row["memory used"]) for row in sums) == sum(their[MEMORY] for their in theirs) + extra
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("version", VERSIONS)
-def test_every_quote_about_a_recorded_cluster_stands_in_it(version: str, language: str) -> None:
-    seen = "\0".join(_texts(version))
-    report = cases_support.ask(CASES / version / "recording.tar.gz", verb="gpus", language=language)
-    assert cause(report).code == "capacity"
-    assert all(evidence.quote in seen for finding in report.findings for evidence in finding.evidence)
-    assert all(finding.evidence for finding in report.findings)
-
-
-def _texts(version: str) -> list[str]:
-    objects = [data for name, data in cases_support.files_of(version).items() if name.startswith("objects/")]
-    return [json.dumps(json.loads(data), ensure_ascii=False).replace('\\"', '"') for data in objects]

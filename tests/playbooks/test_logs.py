@@ -222,12 +222,6 @@ def test_nothing_in_the_log_says_why_that_may_be(tmp_path: Path) -> None:
     assert other.findings[1].evidence[0].quote == "default-scheduler"
 
 
-def test_a_log_that_begins_later_than_asked_for_says_how_far_it_was_looked_back(tmp_path: Path) -> None:
-    report = ask(tmp_path, start(1), unfit("gpu-1", "1/1 CardCordoned", 1))
-    assert "1 time in the " in report.verdict
-    assert " that the log covers; at 04:59:01" in report.verdict
-
-
 def test_a_node_that_is_refused_for_several_reasons_is_said_to_count_with_each(tmp_path: Path) -> None:
     report = ask(tmp_path, start(), unfit("gpu-1", "1/2 CardCordoned, 1/2 NumaNotFit"))
     assert "it refused 1 of 1 node: NumaNotFit 1, CardCordoned 1 (a node counts once for each of its reasons)." in (

@@ -8,13 +8,13 @@ from aiohttp import web
 
 from bot.errors import SourceError
 from bot.kube.client.connect import open_cluster
-from bot.texts import Texts, in_english
+from bot.texts import in_english
 from playbooks.fit.manifest import Manifest
 from playbooks.own.discovery import find
 from playbooks.playbook import Sources, load
-from sandbox.apiserver import ApiServer, Fault
+from sandbox.apiserver import Fault
 from tests.kube.live_servers import serving, write_kubeconfig
-from tests.playbooks.world import cluster, codes, pod, record
+from tests.playbooks.world import answer_live, cluster, codes, pod, record
 
 POD = "{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: {containers: [{name: a}]}}"
 WORDS = {
@@ -51,10 +51,5 @@ def test_a_verb_that_can_read_nothing_at_all_says_so_with_exit_code_3(tmp_path: 
 
 async def test_a_pod_whose_events_were_read_has_a_report_though_it_was_not(tmp_path: Path) -> None:
     recording = record(tmp_path, cluster(pod("wl")))
-    playbook = find("why")
-    async with ApiServer.from_recording(recording, faults=[Fault(r"/pods", "status", status=503)]) as server:
-        config = tmp_path / "kubeconfig"
-        config.write_text(server.kubeconfig())
-        async with await open_cluster(kubeconfig=config) as reached:
-            snapshot = await playbook.gather(playbook.request(pod="ml/wl"), Sources(reached))
-            assert codes(playbook.report(snapshot, Texts("en"))) == ["not-enough-evidence"]
+    report = await answer_live("why", recording, tmp_path, Fault(r"/pods", "status", status=503), pod="ml/wl")
+    assert codes(report) == ["not-enough-evidence"]

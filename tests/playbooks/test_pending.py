@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from bot.errors import SourceError
-from bot.kube.client.connect import open_cluster
 from bot.kube.models import Pod
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.render.overview import brief, steps_shown
@@ -20,7 +19,7 @@ from playbooks.own.discovery import find
 from playbooks.pending.rows import PendingRow
 from playbooks.playbook import Sources
 from playbooks.scenes.cluster import ClusterScene
-from sandbox.apiserver import ApiServer, Fault
+from sandbox.apiserver import Fault
 from tests import cases_support
 from tests.cases_support import CASES, VERSIONS
 from tests.playbooks.pending_support import FULL, full, too_large
@@ -30,6 +29,7 @@ from tests.playbooks.world import (
     Object,
     ago,
     answer,
+    answer_live,
     bind_error,
     card,
     cause,
@@ -314,26 +314,11 @@ def test_the_log_s_words_count_where_nothing_else_was_said(tmp_path: Path) -> No
     assert any(proof.source == "scheduler log" and '"ml/wl"' in proof.quote for proof in cause(report).evidence)
 
 
-def live(tmp_path: Path, *objects: Object, faults: list[Fault], namespace: str = "") -> Report:
-    """The answer about a live cluster whose credentials belong to the namespace ml."""
-    recording = record(tmp_path, cluster(*objects))
-
-    async def run() -> Report:
-        async with ApiServer.from_recording(recording, faults=faults) as server:
-            config = tmp_path / "kubeconfig"
-            config.write_text(server.kubeconfig(namespace="ml"))
-            async with await open_cluster(kubeconfig=config) as reached:
-                playbook = find("pending")
-                snapshot = await playbook.gather(playbook.request(namespace=namespace), Sources(reached))
-                return playbook.report(snapshot, Texts("en"))
-
-    return asyncio.run(run())
-
-
-def test_where_only_one_namespace_may_be_read_the_answer_says_so(tmp_path: Path) -> None:
+async def test_where_only_one_namespace_may_be_read_the_answer_says_so(tmp_path: Path) -> None:
     refused_everywhere = Fault(r"/api/v1/pods(\?|$)", "status", status=403)
     pods = [too_large("mine"), too_large("theirs", namespace="dev")]
-    report = live(tmp_path, *full(), *pods, faults=[refused_everywhere])
+    recording = record(tmp_path, cluster(*full(), *pods))
+    report = await answer_live("pending", recording, tmp_path, refused_everywhere, namespace="ml")
     assert names(report) == ["mine"]
     assert report.subject.namespace == "ml"
     gap = next(gap for gap in report.gaps if gap.source == "pods of all namespaces")
@@ -345,17 +330,6 @@ def test_where_nothing_says_whose_pods_are_mine_they_are_everybodys_and_the_answ
     report = ask(tmp_path, *full(), too_large("a"), mine=True)
     assert names(report) == ["a"]
     assert "your pods (set mine)" in [gap.source for gap in report.gaps]
-
-
-def test_where_no_pods_may_be_read_there_is_no_answer(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="403"):
-        live(tmp_path, *full(), too_large("a"), faults=[Fault(r"/pods(\?|$)", "status", status=403)])
-
-
-def test_a_live_cluster_gives_the_same_answer_as_its_recording(tmp_path: Path) -> None:
-    pods = [too_large(f"p{number:02}", age=100 + number) for number in range(25)]
-    report = live(tmp_path, *full(), *pods, faults=[])
-    assert (codes(report), names(report)) == (["card-insufficient-memory"], names(ask(tmp_path, *full(), *pods)))
 
 
 def judge_of(tmp_path: Path, *objects: Object, **room: int) -> tuple[Judge, list[Pod]]:

@@ -327,14 +327,6 @@ def test_a_chart_and_a_plugin_that_differ_from_the_scheduler_are_both_told(tmp_p
     assert codes(report) == ["version-mismatch", "version-mismatch"]
 
 
-def test_a_chart_of_another_minor_version_is_found(tmp_path: Path) -> None:
-    objects = changed(
-        healthy(), "Deployment", lambda object_: object_["metadata"].update(labels={"helm.sh/chart": "hami-2.7.0"})
-    )
-    objects[0]["metadata"]["labels"] |= {"app.kubernetes.io/component": "hami-scheduler"}
-    assert codes(ask(tmp_path, objects)) == ["version-mismatch"]
-
-
 @pytest.mark.parametrize(
     ("version", "kind", "severity"),
     [("2.6.0", "NodePort", "warning"), ("2.9.0", "NodePort", "warning"), ("2.9.0", "ClusterIP", "info")],
@@ -344,12 +336,6 @@ def test_open_profiles_are_a_security_finding(tmp_path: Path, version: str, kind
     assert sorted(codes(report)) == ["healthy", "pprof-exposed"]
     found = only(report, "pprof-exposed")
     assert (found.severity, found.confidence) == (severity, "suspected")
-
-
-def test_profiling_that_was_switched_on_is_found(tmp_path: Path) -> None:
-    report = ask(tmp_path, healthy(flags=["--profiling"]))
-    assert codes(report) == ["pprof-exposed", "healthy"]
-    assert cause(report).confidence == "confirmed"
 
 
 @pytest.mark.parametrize(("level", "severity"), [(5, "info"), (6, "warning"), (9, "warning")])

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.kube.client.connect import open_cluster
-from bot.kube.cluster import MOST_LINES
+from bot.kube.cluster import MOST_LINES, Cluster
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import in_english
@@ -16,6 +15,7 @@ from playbooks.gather.scheduler_process import gather_panics
 from playbooks.gather.scheduling import gather_install
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
+from tests.kube.live_servers import reached
 from tests.playbooks.scheduler_metrics import GIB, counted, scrape
 from tests.playbooks.status_support import (
     CONFIG,
@@ -53,16 +53,6 @@ FORBIDDEN = (
 
 
 # ------------------------------------------------------------------------------------------------ scheduler
-
-
-def test_a_scheduler_that_is_down_comes_first(tmp_path: Path) -> None:
-    crashing = {
-        "phase": "Running",
-        "containerStatuses": [{"name": EXTENDER, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
-    }
-    report = ask(tmp_path, [*without(healthy(statuses=(crashing,)), "EndpointSlice"), endpoints()])
-    assert codes(report)[:2] == ["scheduler-down", "webhook-unreachable"]
-    assert report.severity == "critical"
 
 
 def test_the_last_crash_of_a_day_is_told_and_an_older_one_stands_in_the_table(tmp_path: Path) -> None:
@@ -109,14 +99,6 @@ def test_an_evicted_scheduler_is_told_for_a_day_and_leads_to_its_heap_for_memory
     assert (codes(report) == ["scheduler-degraded"]) == told
     assert ("profile heap" in " ".join(commands(report))) == (told and what == "memory")
     assert (words in quotes(report)) == told
-
-
-def test_a_lease_that_nobody_renews_is_no_leader(tmp_path: Path) -> None:
-    assert cause(ask(tmp_path, healthy(renewed=300))).code == "scheduler-no-leader"
-
-
-def test_a_lease_that_never_was_is_no_leader(tmp_path: Path) -> None:
-    assert codes(ask(tmp_path, without(healthy(), "Lease"))) == ["scheduler-no-leader"]
 
 
 def test_a_lease_that_could_not_be_read_is_a_gap(tmp_path: Path) -> None:
@@ -300,17 +282,9 @@ LINES = [f"line {number} about wl" for number in range(100)]
 LOG = "\n".join(LINES) + "\n"
 
 
-async def read(reached: RecordedCluster, limit_bytes: int = 1024 * 1024) -> ExtenderLines:
-    seen = await gather_install(Sources(reached))
-    return await gather_extender_lines(reached, seen.install, ["wl"], limit_bytes)
-
-
-async def read_live(recording: Path, folder: Path, limit_bytes: int) -> ExtenderLines:
-    async with ApiServer.from_recording(recording) as server:
-        config = folder / "kubeconfig"
-        config.write_text(server.kubeconfig())
-        async with await open_cluster(kubeconfig=config) as reached:
-            return await read(reached, limit_bytes)
+async def read(there: Cluster, limit_bytes: int = 1024 * 1024) -> ExtenderLines:
+    seen = await gather_install(Sources(there))
+    return await gather_extender_lines(there, seen.install, ["wl"], limit_bytes)
 
 
 def test_a_log_that_is_read_whole_leaves_no_gap(tmp_path: Path) -> None:
@@ -343,8 +317,9 @@ def test_of_many_replicas_the_one_that_decides_is_read_first(tmp_path: Path) -> 
     assert found.lines[0][0].name == "hami-scheduler-4"
 
 
-def test_a_live_log_that_is_too_long_is_told_to_lack_its_newest_lines(tmp_path: Path) -> None:
-    found = asyncio.run(read_live(record(tmp_path, cluster(), logs=LOG), tmp_path, 100))
+async def test_a_live_log_that_is_too_long_is_told_to_lack_its_newest_lines(tmp_path: Path) -> None:
+    async with reached(ApiServer.from_recording(record(tmp_path, cluster(), logs=LOG)), tmp_path) as live:
+        found = await read(live, 100)
     assert found.lines[0][1] == LINES[0]
     assert [in_english(gap.text) for gap in found.gaps] == [
         "the log is too long to be read whole: its newest lines are missing"

@@ -6,18 +6,16 @@ from pathlib import Path
 import pytest
 
 from bot.errors import UsageError
-from bot.kube.client.connect import open_cluster
-from bot.report import Report, Subject
-from bot.texts import Texts, in_english
+from bot.report import Subject
+from bot.texts import in_english
 from playbooks.gather.subject import parse_subject
-from playbooks.own.discovery import find
-from playbooks.playbook import Sources
 from playbooks.why.playbook import OwnedRow
-from sandbox.apiserver import ApiServer, Fault
+from sandbox.apiserver import Fault
 from tests.playbooks.world import (
     Object,
     ago,
     answer,
+    answer_live,
     ask,
     cause,
     cluster,
@@ -257,13 +255,7 @@ def test_a_pod_that_cannot_be_read_is_a_gap_and_not_an_absence(tmp_path: Path) -
 async def test_where_only_one_namespace_may_be_searched_the_answer_says_so(tmp_path: Path, name: str) -> None:
     recording = record(tmp_path, cluster(gpu_node(), pod("wl"), pod("nobody", namespace="dev")))
     refused = Fault(r"/api/v1/pods(\?|$)", "status", status=403)
-    async with ApiServer.from_recording(recording, faults=[refused]) as server:
-        config = tmp_path / "kubeconfig"
-        config.write_text(server.kubeconfig(namespace="ml"))
-        async with await open_cluster(kubeconfig=config) as reached:
-            playbook = find("why")
-            snapshot = await playbook.gather(playbook.request(pod=name), Sources(reached))
-            report = playbook.report(snapshot, Texts("en"))
+    report = await answer_live("why", recording, tmp_path, refused, namespace="ml", pod=name)
     gap = next(gap for gap in report.gaps if gap.source == "pods of all namespaces")
     assert "403" in gap.why
     assert "only namespace ml was searched" in in_english(gap.advice)
@@ -276,17 +268,8 @@ def test_a_live_cluster_and_a_recording_say_in_the_same_words_that_there_is_no_s
     tmp_path: Path, verb: str
 ) -> None:
     recording = record(tmp_path, cluster(gpu_node()))
-    playbook = find(verb)
-
-    async def run() -> Report:
-        async with ApiServer.from_recording(recording) as server:
-            config = tmp_path / "kubeconfig"
-            config.write_text(server.kubeconfig())
-            async with await open_cluster(kubeconfig=config) as reached:
-                snapshot = await playbook.gather(playbook.request(pod="ml/nosuch"), Sources(reached))
-                return playbook.report(snapshot, Texts("en"))
-
-    assert asyncio.run(run()).verdict == answer(verb, recording, {}, pod="ml/nosuch").verdict
+    live = asyncio.run(answer_live(verb, recording, tmp_path, pod="ml/nosuch"))
+    assert live.verdict == answer(verb, recording, {}, pod="ml/nosuch").verdict
 
 
 def made_for(kind: str, name: str) -> Object:

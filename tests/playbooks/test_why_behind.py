@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from bot.hami.pods.request_parsing import DeviceConfig, read_device_config
-from bot.kube.client.connect import open_cluster
 from bot.kube.models import NODES as GPU_NODES
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
@@ -16,6 +15,7 @@ from playbooks.gather.nodes_in_question import gather_nodes_in_question
 from playbooks.own.discovery import find
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
+from tests.kube.live_servers import reached
 from tests.playbooks.inside_support import looping, placed
 from tests.playbooks.node_side_support import NONE_HEALTHY, counted, crashing, plugin, refused_pod
 from tests.playbooks.world import (
@@ -353,18 +353,13 @@ def ask_live(tmp_path: Path, subject: Object, *objects: Object) -> tuple[Report,
     playbook = find("why")
 
     async def ask() -> tuple[Report, list[str], list[int]]:
-        async with ApiServer.from_recording(recording) as server:
-            config = tmp_path / "kubeconfig"
-            config.write_text(server.kubeconfig())
-            async with await open_cluster(kubeconfig=config) as reached:
-                snapshot = await playbook.gather(playbook.request(pod="ml/wl"), Sources(reached))
-            logs = [
-                request
-                for request in server.requests
-                if "device-plugin" in request.path and request.path.endswith("/log")
-            ]
-            names = sorted({log.path.split("/")[-2] for log in logs})
-            return playbook.report(snapshot, Texts("en")), names, [int(log.query["limitBytes"]) for log in logs]
+        server = ApiServer.from_recording(recording)
+        async with reached(server, tmp_path) as live:
+            snapshot = await playbook.gather(playbook.request(pod="ml/wl"), Sources(live))
+        asked = [request for request in server.requests if request.path.endswith("/log")]
+        logs = [log for log in asked if "device-plugin" in log.path]
+        names = sorted({log.path.split("/")[-2] for log in logs})
+        return playbook.report(snapshot, Texts("en")), names, [int(log.query["limitBytes"]) for log in logs]
 
     return asyncio.run(ask())
 
@@ -374,22 +369,11 @@ async def test_the_scheduler_s_log_is_read_once_for_a_question(tmp_path: Path, v
     waits = pod(said=bind_error("bind failed: EOF", 18))
     refused_too = pod("other", said=refused(none_of(1, "1 CardInsufficientMemory")))
     recording = record(tmp_path, cluster(gpu_node(), waits, refused_too))
-    playbook = find(verb)
-    async with ApiServer.from_recording(recording) as server:
-        config = tmp_path / "kubeconfig"
-        config.write_text(server.kubeconfig())
-        async with await open_cluster(kubeconfig=config) as reached:
-            await playbook.gather(playbook.request(**words), Sources(reached))
-        assert (
-            len(
-                [
-                    request.path
-                    for request in server.requests
-                    if request.path.endswith("/log") and "scheduler" in request.path
-                ]
-            )
-            == 1
-        )
+    playbook, server = find(verb), ApiServer.from_recording(recording)
+    async with reached(server, tmp_path) as live:
+        await playbook.gather(playbook.request(**words), Sources(live))
+    logs = [request.path for request in server.requests if request.path.endswith("/log")]
+    assert len([path for path in logs if "scheduler" in path]) == 1
 
 
 @pytest.mark.parametrize("answer", ["12 node unregistered", "12 CardInsufficientMemory"])

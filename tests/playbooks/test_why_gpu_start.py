@@ -87,13 +87,6 @@ def test_an_init_container_is_told_as_well(tmp_path: Path) -> None:
     assert "initContainerStatuses" in cause(report).evidence[0].command
 
 
-def test_a_sandbox_that_cannot_be_made_is_told_by_its_event(tmp_path: Path) -> None:
-    waiting = creating()
-    report = ask(tmp_path, cluster(waiting, event(waiting, "FailedCreatePodSandBox", NO_RUNTIME.format("containerd"))))
-    assert codes(report) == ["gpu-runtime-missing", "image-or-start-failure"]
-    assert "no handler of that name" in report.verdict
-
-
 @pytest.mark.parametrize("reason", ["Pulling", "Pulled"])
 def test_a_sandbox_that_was_made_since_is_no_trouble_any_more(tmp_path: Path, reason: str) -> None:
     waiting = creating()
@@ -223,15 +216,6 @@ def test_a_device_plugin_that_refused_is_told_in_its_own_words(tmp_path: Path, w
     assert codes(report) == ["allocate-failed"]
     assert f"refused there: {why}" in cause(report).claim
     assert message in quotes(report)
-
-
-def test_kubelet_that_has_no_device_left_is_told(tmp_path: Path) -> None:
-    why = "requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0"
-    report = report_on(
-        tmp_path, placed(phase="Failed", reason="UnexpectedAdmissionError", message=f"Allocate failed due to {why}")
-    )
-    assert codes(report) == ["allocate-failed"]
-    assert why in report.findings[0].claim
 
 
 def test_kubelet_that_has_none_of_the_resource_left_refused_the_device(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from tests.playbooks.world import (
     commands,
     event,
     given,
-    gpu,
     gpu_node,
     none_of,
     pod,
@@ -201,12 +200,6 @@ def test_a_lock_of_two_parts_is_malformed_in_every_version(tmp_path: Path) -> No
         assert any(action.changes_cluster for action in cause(report).next_actions)
 
 
-@pytest.mark.parametrize(("version", "code"), [("2.7.1", "node-lock-held"), ("2.8.1", "node-lock-malformed")])
-def test_a_bare_time_is_a_lock_up_to_2_7_and_malformed_since(tmp_path: Path, version: str, code: str) -> None:
-    report = ask(tmp_path, cluster(locked(ago(40), version), pod(), version=version))
-    assert codes(report) == [code]
-
-
 def test_an_expired_bare_time_is_noise(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(locked(ago(400), "2.6.1"), pod(), version="2.6.1"))
     assert codes(report) == ["waiting-for-retry", "node-lock-dangling"]
@@ -319,13 +312,6 @@ def test_an_old_pod_that_nobody_ever_tried_is_a_warning(tmp_path: Path) -> None:
     assert (codes(report), report.severity) == (["waiting-for-retry"], "warning")
     assert "no scheduler has tried it since its creation at 2026-11-21T04:30:00Z" in report.verdict
     assert ago(1800) in quotes(report)
-
-
-def test_a_pod_that_is_filtered_anew_does_not_stand_in_its_own_way(tmp_path: Path) -> None:
-    held = given("gpu-1", ("GPU-gpu-1", 16000, 0))
-    said = refused(none_of(1, "1 1/1 CardInsufficientMemory"))
-    waiting = pod(limits=gpu(memory=16000), annotations=held, labels={"hami.io/vgpu-node": "gpu-1"}, said=said)
-    assert codes(ask(tmp_path, cluster(gpu_node(), waiting))) == ["waiting-for-retry"]
 
 
 def test_another_pod_s_reservation_stands_in_the_way_until_it_is_given_up(tmp_path: Path) -> None:

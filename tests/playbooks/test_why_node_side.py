@@ -49,16 +49,6 @@ XID = "E1121 04:00:00.000000       1 health.go:80] XidCriticalError: Xid=79 on D
 # ----------------------------------------------------------------------------------------- the device plugin
 
 
-def test_a_driver_that_is_not_loaded_comes_before_the_refusal(tmp_path: Path) -> None:
-    report = why(tmp_path, *dead(code=128, message=NOT_LOADED, reason="StartError"))
-    assert codes(report) == ["driver-not-loaded", "allocate-failed"]
-    assert NOT_LOADED in quotes(report)
-
-
-def test_a_missing_runtime_is_told_by_the_plugin_s_own_log(tmp_path: Path) -> None:
-    assert codes(why(tmp_path, *dead(), log=NO_NVML))[0] == "gpu-runtime-missing"
-
-
 def test_a_plugin_whose_image_cannot_be_pulled_is_not_a_crash(tmp_path: Path) -> None:
     device = waiting("ImagePullBackOff", 'Back-off pulling image "docker.io/projecthami/hami:v9"')
     report = why(tmp_path, *behind(0, device=device))
@@ -313,12 +303,6 @@ def test_a_waiting_pod_is_told_why_its_node_registers_nothing(tmp_path: Path) ->
     objects = [pod(said=UNREGISTERED), bare(), plugin(device=crashing())]
     report = why(tmp_path, *objects, log=NO_NVML)
     assert codes(report) == ["gpu-runtime-missing", "node-unregistered"]
-
-
-def test_a_node_with_gpus_and_without_the_daemon_set_s_label_is_named(tmp_path: Path) -> None:
-    report = why(tmp_path, pod(said=UNREGISTERED), unlabelled(), daemon_set(0))
-    assert codes(report)[0] == "device-plugin-not-selected"
-    assert cause(report).scope.nodes == ("gpu-9",)
 
 
 def test_a_taint_that_the_daemon_set_does_not_tolerate_is_named(tmp_path: Path) -> None:

@@ -105,31 +105,10 @@ def test_a_topology_score_that_is_no_json_costs_the_node_its_cards(tmp_path: Pat
     assert "node-nvidia-score" in found.claim
 
 
-@pytest.mark.parametrize("version", ["2.8.1", "2.9.0", "2.10.0"])
-def test_kubelet_that_offers_no_cards_costs_the_node_its_cards(tmp_path: Path, version: str) -> None:
-    silent = gpu_node(allocatable={"nvidia.com/gpu": "0"}, annotations={HANDSHAKE: f"Requesting_{LONG_AGO}"})
-    found = unregistered(tmp_path, silent, version)
-    assert "allocatable is 0" in found.claim
-    assert any(proof.quote == "0" and "allocatable" in proof.command for proof in found.evidence)
-
-
 @pytest.mark.parametrize("version", ["2.6.1", "2.7.1"])
 def test_up_to_2_7_an_unanswered_request_is_stale(tmp_path: Path, version: str) -> None:
     found = unregistered(tmp_path, gpu_node(text=True, annotations={HANDSHAKE: f"Requesting_{LONG_AGO}"}), version)
     assert found.code == "handshake-stale"
-
-
-@pytest.mark.parametrize("version", ["2.6.1", "2.7.1"])
-def test_up_to_2_7_a_deleted_handshake_is_given_up(tmp_path: Path, version: str) -> None:
-    found = unregistered(tmp_path, gpu_node(text=True, annotations={HANDSHAKE: f"Deleted_{LONG_AGO}"}), version)
-    assert found.code == "handshake-deleted"
-
-
-@pytest.mark.parametrize("state", ["Requesting", "Deleted"])
-@pytest.mark.parametrize("version", ["2.8.1", "2.9.0", "2.10.0"])
-def test_since_2_8_an_old_handshake_on_a_node_with_cards_is_normal(tmp_path: Path, version: str, state: str) -> None:
-    healthy = gpu_node(annotations={HANDSHAKE: f"{state}_{LONG_AGO}"})
-    assert codes(ask(tmp_path, cluster(healthy, pod(), version=version))) == ["waiting-for-retry"]
 
 
 def test_a_node_without_cards_by_right_is_told_only_when_there_is_nothing_else(tmp_path: Path) -> None:
@@ -231,34 +210,9 @@ def test_of_several_containers_the_one_that_does_not_fit_is_told(tmp_path: Path)
     assert "has 9,000 MiB free" in report.verdict
 
 
-def test_too_few_cores(tmp_path: Path) -> None:
-    waiting = pod(limits=gpu(memory=100, cores=60))
-    report = refusal(tmp_path, "1/1 CardInsufficientCore", waiting, gpu_node(), holder(cores=60))
-    assert codes(report) == ["card-insufficient-core"]
-    assert "60% of its cores" in report.verdict
-
-
-def test_every_slot_taken(tmp_path: Path) -> None:
-    one_slot = gpu_node("gpu-1", card("GPU-gpu-1", count=1))
-    report = refusal(tmp_path, "1/1 CardTimeSlicingExhausted", pod(), one_slot, holder())
-    assert codes(report) == ["card-time-slicing-exhausted"]
-
-
 def test_a_card_whose_cores_are_all_taken(tmp_path: Path) -> None:
     report = refusal(tmp_path, "1/1 CardComputeUnitsExhausted", pod(), gpu_node(), holder(cores=100))
     assert codes(report) == ["card-compute-units-exhausted"]
-
-
-def test_a_pod_that_wants_the_card_for_itself(tmp_path: Path) -> None:
-    waiting = pod(limits=gpu(memory=100, cores=100))
-    report = refusal(tmp_path, "1/1 ExclusiveDeviceAllocateConflict", waiting, gpu_node(), holder())
-    assert codes(report) == ["exclusive-device-conflict"]
-
-
-def test_an_unhealthy_card(tmp_path: Path) -> None:
-    report = refusal(tmp_path, "1/1 CardNotHealth", pod(), gpu_node("gpu-1", card("GPU-gpu-1", health=False)))
-    assert codes(report) == ["card-not-healthy"]
-    assert commands(report) == ["nodes gpu-1"]
 
 
 def test_unhealthy_cards_are_looked_at_before_the_pod_goes_elsewhere(tmp_path: Path) -> None:
@@ -309,28 +263,6 @@ def test_another_type_is_offered_only_where_a_node_has_room_for_all_of_the_pod(t
     assert not [label for label in offered if "1 NVIDIA-Tesla T4" in label]
 
 
-def test_a_uuid_that_no_card_has(tmp_path: Path) -> None:
-    wants = pod(annotations={"nvidia.com/use-gpuuuid": "GPU-dead"})
-    report = refusal(tmp_path, "1/1 CardUuidMismatch", wants, gpu_node())
-    assert codes(report) == ["card-uuid-mismatch"]
-    assert "(GPU-dead)" in report.verdict
-
-
-def test_no_numa_node_with_enough_cards(tmp_path: Path) -> None:
-    apart = gpu_node("gpu-1", card("GPU-a", numa=0), card("GPU-b", numa=1))
-    wants = pod(limits=gpu(2, 1000), annotations={"nvidia.com/numa-bind": "true"})
-    assert codes(refusal(tmp_path, "1/2 NumaNotFit", wants, apart))[0] == "numa-not-fit"
-
-
-def test_no_mig_profile_with_a_free_place(tmp_path: Path) -> None:
-    profile = {"name": "1g.6gb", "memoryMB": 6144, "core": 25, "sliceCount": 1, "placements": [{"size": 1}]}
-    mig = card("GPU-gpu-1", 24576, mode="mig", type="NVIDIA-A30", migProfiles=[profile])
-    wants = pod(limits=gpu(memory=12000))
-    assert "mig-topology-infeasible" in codes(
-        refusal(tmp_path, "1/1 CardMigTopologyInfeasible", wants, gpu_node("gpu-1", mig))
-    )
-
-
 def test_fewer_cards_than_asked_for_on_every_node_that_the_pod_selects(tmp_path: Path) -> None:
     large = gpu_node("gpu-2", *(card(f"GPU-{i}") for i in range(4)), labels={"pool": "b"})
     waiting = pod(limits=gpu(3, 1000), nodeSelector={"pool": "a"})
@@ -349,17 +281,6 @@ def test_some_cards_that_fit_but_too_few_are_told_behind_what_fills_the_others(t
     report = refusal(tmp_path, reason, waiting, two, holder(10000, uuid="GPU-a"))
     assert codes(report)[0] == "card-insufficient-memory"
     assert "allocated-cards-insufficient" in codes(report)
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [(gpu(memory=99999), "1 x 99,999 MiB"), (gpu(9, 1000), "9 x 1,000 MiB")],
-    ids=["memory", "count"],
-)
-def test_a_request_that_no_node_could_ever_hold_comes_first(tmp_path: Path, asked: Object, told: str) -> None:
-    report = refusal(tmp_path, "1/1 CardInsufficientMemory", pod(limits=asked), gpu_node())
-    assert codes(report)[0] == "impossible-anywhere"
-    assert told in report.verdict
 
 
 def test_a_refusal_whose_cause_is_not_modelled_is_told_as_that(tmp_path: Path) -> None:
@@ -396,17 +317,6 @@ def test_a_pod_that_opted_out_of_the_webhook_meets_the_quota_in_the_filter(tmp_p
     waiting = pod(limits=gpu(memory=4000), labels={"hami.io/webhook": "ignore"})
     report = refusal(tmp_path, "NodeUnfitPod", waiting, gpu_node(), quota(gpumem=1000), version="2.9.0")
     assert codes(report) == ["resource-quota-not-fit"]
-
-
-def test_a_quota_of_zero_blocks_since_2_10_and_means_nothing_before(tmp_path: Path) -> None:
-    objects = gpu_node(), quota(gpumem=0), pod()
-    assert codes(ask(tmp_path / "new", cluster(*objects))) == ["resource-quota-not-fit"]
-    assert codes(ask(tmp_path / "old", cluster(*objects, version="2.9.0"))) == ["waiting-for-retry"]
-
-
-def test_another_namespace_s_quota_is_not_this_one_s(tmp_path: Path) -> None:
-    objects = gpu_node(), quota(namespace="dev", gpumem=10), pod()
-    assert codes(ask(tmp_path, cluster(*objects))) == ["waiting-for-retry"]
 
 
 # ----------------------------------------------------------------------------------------- other vendors

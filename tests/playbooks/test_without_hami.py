@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from bot.errors import NotFound, SourceError
-from bot.kube.client.connect import open_cluster
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import Texts
@@ -20,6 +19,7 @@ from playbooks.profile.request import Request
 from sandbox.apiserver.server import ApiServer
 from tests.cases_support import ask_cluster
 from tests.incidents_support import INCIDENTS
+from tests.kube.live_servers import reached
 from tests.playbooks.world import (
     HAMI,
     Object,
@@ -36,6 +36,8 @@ from tests.playbooks.world import (
     record,
     refused,
 )
+
+NO_HAMI = INCIDENTS / "no-hami" / "recording.tar.gz"
 
 WORDS = none_of(1, "1 Insufficient nvidia.com/gpu")
 QUESTIONS: dict[str, dict[str, Any]] = {
@@ -148,27 +150,21 @@ def test_a_pod_that_runs_is_judged_as_ever(tmp_path: Path) -> None:
 
 
 async def test_a_cluster_that_settings_call_otherwise_is_told_with_its_context(tmp_path: Path) -> None:
-    async with ApiServer.from_recording(INCIDENTS / "no-hami" / "recording.tar.gz") as server:
-        config = tmp_path / "kubeconfig"
-        config.write_text(server.kubeconfig())
-        async with await open_cluster(kubeconfig=config, name="training") as live:
-            status = find("status")
-            report = status.report(await status.gather(status.request(), Sources(live)), Texts("en"))
+    async with reached(ApiServer.from_recording(NO_HAMI), tmp_path, name="training") as live:
+        status = find("status")
+        report = status.report(await status.gather(status.request(), Sources(live)), Texts("en"))
     context = re.fullmatch(r"HAMi is not installed in cluster training, context (\S+)\.", report.verdict)
     assert context
     assert f"current-context: {context[1]}" in (tmp_path / "kubeconfig").read_text().replace('"', "")
 
 
 async def test_a_profile_and_a_change_are_answered_with_that_too(tmp_path: Path) -> None:
-    async with ApiServer.from_recording(INCIDENTS / "no-hami" / "recording.tar.gz") as server:
-        config = tmp_path / "kubeconfig"
-        config.write_text(server.kubeconfig())
-        async with await open_cluster(kubeconfig=config, name="training") as live:
-            sources = Sources(live, ports=live)
-            with pytest.raises(NotFound, match="HAMi is not installed in cluster training"):
-                await fetch_profile(Request("heap", 0), sources)
-            with pytest.raises(NotFound, match="HAMi is not installed in cluster training"):
-                await look(sources, Revert("verbosity"))
+    async with reached(ApiServer.from_recording(NO_HAMI), tmp_path, name="training") as live:
+        sources = Sources(live, ports=live)
+        with pytest.raises(NotFound, match="HAMi is not installed in cluster training"):
+            await fetch_profile(Request("heap", 0), sources)
+        with pytest.raises(NotFound, match="HAMi is not installed in cluster training"):
+            await look(sources, Revert("verbosity"))
 
 
 def test_volcano_with_its_vgpu_plugin_misses_no_scheduler_of_hami_s(tmp_path: Path) -> None:

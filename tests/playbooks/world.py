@@ -23,7 +23,9 @@ from bot.texts import LANGUAGES, Texts
 from playbooks.fit.manifest import Manifest
 from playbooks.own.discovery import find
 from playbooks.playbook import Sources
+from sandbox.apiserver import ApiServer, Fault
 from tests.cases_support import text_in
+from tests.kube.live_servers import reached
 from tests.report_schema import validated
 
 Object = dict[str, Any]
@@ -375,6 +377,15 @@ def answer(verb: str, path: Path, settings: Object, *, also: str = "", **words: 
         check(report, text_of(path) + also)
         assert [finding.code for finding in report.findings] == [finding.code for finding in english.findings]
     return english
+
+
+async def answer_live(
+    verb: str, recording: Path, folder: Path, *faults: Fault, namespace: str = "default", **words: Any
+) -> Report:
+    """What the playbook says of the recording when an API server serves it; the credentials are of that namespace."""
+    playbook, server = find(verb), ApiServer.from_recording(recording, faults=faults)
+    async with reached(server, folder, namespace) as cluster:
+        return playbook.report(await playbook.gather(playbook.request(**words), Sources(cluster)), Texts("en"))
 
 
 def text_of(path: Path) -> str:

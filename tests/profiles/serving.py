@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from bot.kube.client.connect import open_cluster
 from playbooks.playbook import Sources
 from playbooks.profile.fetch import ProfileSnapshot, gather
 from playbooks.profile.request import Request
 from sandbox.apiserver import ApiServer
 from sandbox.apiserver.recordings import read_recording
 from tests.cases_support import CASES
+from tests.kube.live_servers import reached
 
 HEAP, CPU = Request("heap", 0), Request("cpu", 30)
 REAL = read_recording(CASES / "hami-2.10" / "recording.tar.gz").profiles
@@ -31,11 +31,8 @@ def fetched(
     """What `gather` gives with the real client on that server."""
 
     async def run() -> ProfileSnapshot:
-        async with server:
-            config = folder / "kubeconfig"
-            config.write_text(server.kubeconfig())
-            async with await open_cluster(kubeconfig=config, read_timeout_s=60) as cluster:
-                return await meanwhile(request, Sources(cluster, ports=cluster))
+        async with reached(server, folder, read_timeout_s=60) as cluster:
+            return await meanwhile(request, Sources(cluster, ports=cluster))
 
     return asyncio.run(run())
 

@@ -19,7 +19,6 @@ from yarl import URL
 from bot.errors import BotError, NotAllowed, NotFound, SourceError
 from bot.hami.installation.install import Install, VersionSeen
 from bot.hami.version import parse_version
-from bot.kube.client.connect import open_cluster
 from bot.kube.client.pod_http import DirectPodPorts
 from bot.kube.cluster import PodAnswer, PodGet
 from bot.kube.hami_pods import read_flags
@@ -45,7 +44,7 @@ from sandbox.apiserver.recordings import read_recording
 from sandbox.serving import Served
 from tests.cases_support import CASES
 from tests.chart import BOT, granted, manifests
-from tests.kube.live_servers import tls
+from tests.kube.live_servers import reached, tls
 from tests.profiles.serving import CPU, HEAP, PROFILE, fetched, scheduler_of, serving
 
 
@@ -303,12 +302,8 @@ def test_the_shell_takes_it_straight_from_a_pod_whose_certificate_nobody_signed(
 
 def test_a_pod_without_an_address_is_told(tmp_path: Path) -> None:
     async def run() -> None:
-        async with ApiServer({"pods": [pod_at("")]}) as server:
-            (tmp_path / "kubeconfig").write_text(server.kubeconfig())
-            async with await open_cluster(kubeconfig=tmp_path / "kubeconfig") as cluster:
-                await DirectPodPorts(cluster, trust_any=True).pod_get(
-                    structs.replace(WANTED, namespace="ml", pod="api-0")
-                )
+        async with reached(ApiServer({"pods": [pod_at("")]}), tmp_path) as cluster:
+            await DirectPodPorts(cluster, trust_any=True).pod_get(structs.replace(WANTED, namespace="ml", pod="api-0"))
 
     with pytest.raises(SourceError, match="has no IP yet"):
         asyncio.run(run())

@@ -109,17 +109,6 @@ def test_in_slack_what_a_phone_would_cut_off_is_a_list_with_each_row_in_words(ve
 
 
 @pytest.mark.parametrize("verb", TABLES)
-def test_in_slack_the_table_comes_before_the_steps(verb: str) -> None:
-    message = render_report(ask(RECORDING, verb=verb), Texts("en"), channel_buttons=False, words=verb)
-    kinds = [block["type"] for block in message.blocks]
-    words = [str(block) for block in message.blocks]
-    table = kinds.index("table")
-    assert table <= 4
-    assert all(number > table for number, one in enumerate(words) if "'Next'" in one)
-    assert not any("'Evidence" in word for word in words)
-
-
-@pytest.mark.parametrize("verb", TABLES)
 def test_in_a_newer_slack_an_overview_is_a_table_that_sorts_with_all_rows_that_have_room(verb: str) -> None:
     message = render_report(ask(RECORDING, verb=verb), Texts("en"), channel_buttons=True, words=verb)
     assert validate_blocks(list(message.newer)) == []

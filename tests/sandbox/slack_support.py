@@ -10,7 +10,6 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from sandbox.serving import Served
 from sandbox.slack import SlackServer
 
 QUIET = logging.getLogger("quiet")
@@ -53,15 +52,6 @@ async def socket_mode(slack: SlackServer, app: AsyncApp, ping_interval: float = 
         yield handler.client
     finally:
         await handler.close_async()
-
-
-@contextlib.asynccontextmanager
-async def http_mode(slack: SlackServer, app: AsyncApp) -> AsyncIterator[str]:
-    """The app served over HTTP and entered as the request URL, which it gives."""
-    async with Served(app.web_app(path="/slack/events")) as served:
-        slack.request_url = f"{served.url}/slack/events"
-        slack.delivery = "http"
-        yield slack.request_url
 
 
 @contextlib.asynccontextmanager

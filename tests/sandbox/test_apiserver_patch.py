@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch, same
-from sandbox.apiserver.mergepatch import strategic_merge_patch
 from tests.sandbox.apiserver_support import talk
 
 JSON = st.recursive(
@@ -99,38 +98,6 @@ def difference(old: Any, new: Any, path: str = "") -> list[dict[str, Any]]:
 @given(JSON, JSON)
 def test_the_patch_between_two_documents_leads_from_one_to_the_other(old, new):
     assert same(apply_json_patch(old, difference(old, new)), new)
-
-
-CONTAINERS = [{"name": "a", "image": "x", "args": ["1"]}, {"name": "b", "image": "y"}]
-POD = {"spec": {"containers": CONTAINERS, "tolerations": [{"key": "k"}], "nodeName": "n"}}
-
-
-def merged(patch: dict[str, Any]) -> Any:
-    before = copy.deepcopy(POD)
-    after = strategic_merge_patch(POD, {"spec": patch})["spec"]
-    assert before == POD
-    return after
-
-
-def test_containers_are_merged_by_name_and_their_args_replaced():
-    after = merged({"containers": [{"name": "a", "args": ["2", "3"]}]})
-    assert after["containers"] == [{"name": "a", "image": "x", "args": ["2", "3"]}, CONTAINERS[1]]
-
-
-def test_env_is_merged_by_name_and_ports_by_container_port():
-    old = {"containers": [{"name": "a", "env": [{"name": "E", "value": "1"}], "ports": [{"containerPort": 80}]}]}
-    patch = {
-        "containers": [
-            {
-                "name": "a",
-                "env": [{"name": "F", "value": "2"}, {"name": "E", "value": "3"}],
-                "ports": [{"containerPort": 80, "name": "http"}, {"containerPort": 81}],
-            }
-        ]
-    }
-    [container] = strategic_merge_patch(old, patch)["containers"]
-    assert {variable["name"]: variable["value"] for variable in container["env"]} == {"E": "3", "F": "2"}
-    assert container["ports"] == [{"containerPort": 80, "name": "http"}, {"containerPort": 81}]
 
 
 NODE = {"kind": "Node", "metadata": {"name": "gpu-1", "resourceVersion": "7", "annotations": {"hami.io/x": "1"}}}

@@ -14,7 +14,6 @@ from sandbox.apiserver.schedulerlogs import scheduler_log, verbosity
 from tests.sandbox.apiserver_seed import (
     LOG,
     ask,
-    refusal,
 )
 from tests.sandbox.apiserver_support import Answer, Clock, talk
 
@@ -74,20 +73,6 @@ def test_the_log_of_the_run_before_is_another_one():
     assert log({"previous": "true"}).status == 400
 
 
-def test_a_followed_log_goes_on_and_ends_with_its_pod():
-    async def conversation(server, client):
-        query = {"container": EXTENDER, "follow": "true", "tailLines": "1"}
-        async with client.session.get(f"{PATH}/log", params=query) as response:
-            first = await response.content.readline()
-            server.append_log("hami-system", NAME, EXTENDER, b"one\n")
-            second = await response.content.readline()
-            server.append_log("hami-system", NAME, EXTENDER, b"two\n")
-            server.remove("pods", "hami-system", NAME)
-            return first, second, await response.read()
-
-    assert talk(conversation, OBJECTS, logs=LOGS) == (LINES[5], b"one\n", b"two\n")
-
-
 @pytest.mark.parametrize(
     ("container", "level"),
     [
@@ -139,18 +124,6 @@ def test_a_scheduler_without_a_recorded_log_says_as_much_as_its_flags_let_it(lev
     assert (b"NodeUnfitPod" in answer.content) is told
 
 
-def test_the_verbosity_of_kube_scheduler_is_set_while_it_runs():
-    async def conversation(_, client):
-        before = await client.get(f"{PATH}/log", container=KUBE)
-        path = PATH.replace(NAME, f"https:{NAME}:10259") + "/proxy/debug/flags/v"
-        answer = await client.send("PUT", path, "5", "text/plain")
-        return before.content, answer, (await client.get(f"{PATH}/log", container=KUBE)).content
-
-    before, answer, after = talk(conversation, OBJECTS, logs={("hami-system", NAME, KUBE): LINES[0]}, clock=Clock())
-    assert (answer.status, answer.content) == (200, b"successfully set klog.logging.verbosity to 5")
-    assert (before, b"Pod moved to an internal scheduling queue" in after) == (LINES[0], True)
-
-
 PORTS = {
     "metrics": {("hami-system", NAME, "9395"): b"hami_up 1\n"},
     "profiles": {("hami-system", NAME, "heap"): b"\x1f\x8bprofile"},
@@ -163,18 +136,6 @@ def proxied(address: str, path: str, method: str = "GET", body: Any = None, **op
         return await client.send(method, place, body, "text/plain")
 
     return talk(conversation, OBJECTS, **{**PORTS, **options})
-
-
-@pytest.mark.parametrize("address", [NAME, f"{NAME}:9395", f"http:{NAME}:9395"])
-def test_recorded_metrics_and_profiles_are_behind_the_port(address):
-    metrics, heap = proxied(address, "metrics"), proxied(address, "debug/pprof/heap")
-    assert (metrics.status, metrics.content) == (200, b"hami_up 1\n")
-    assert metrics.headers["Content-Type"].startswith("text/plain")
-    assert (heap.status, heap.headers["Content-Type"], heap.content) == (
-        200,
-        "application/octet-stream",
-        b"\x1f\x8bprofile",
-    )
 
 
 def test_a_port_that_nothing_listens_on_is_unavailable():
@@ -222,15 +183,6 @@ def test_a_log_is_cut_to_what_was_asked_for(query, expected):
 def test_a_byte_limit_keeps_the_first_bytes_of_the_range():
     answer = log_of(container="vgpu-scheduler-extender", tailLines=2, limitBytes=30)
     assert answer.content == LOG.splitlines(keepends=True)[-2][:30]
-
-
-def test_a_pod_with_two_containers_must_be_asked_for_one():
-    message = (
-        "a container name must be specified for pod hami-scheduler-0, "
-        "choose one of: [kube-scheduler vgpu-scheduler-extender]"
-    )
-    answer = log_of()
-    assert (answer.status, answer.body) == (400, refusal(400, "BadRequest", message))
 
 
 def test_the_log_of_a_missing_container_or_pod_says_so():

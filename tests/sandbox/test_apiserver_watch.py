@@ -10,8 +10,6 @@ from sandbox.apiserver import ApiServer, Fault
 from tests.sandbox.apiserver_support import PATIENCE_S, Client, talk
 
 PODS = "/api/v1/pods"
-TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 
 
 def pod(name: str, namespace: str = "ml", phase: str = "Pending", **labels: str) -> dict[str, Any]:
@@ -30,27 +28,6 @@ OBJECTS = {"pods": [pod("a"), pod("b", "other")], "nodes": [{"kind": "Node", "me
 
 async def newest(client: Client) -> str:
     return (await client.get(PODS)).version
-
-
-def test_changes_arrive_in_order_and_once():
-    async def conversation(server, client):
-        async with client.watch(PODS, resourceVersion=await newest(client)) as events:
-            server.write("pods", pod("c"))
-            server.write("pods", pod("c", phase="Running"))
-            server.remove("pods", "ml", "a")
-            return await events.take(3)
-
-    assert talk(conversation, OBJECTS) == [("ADDED", "c"), ("MODIFIED", "c"), ("DELETED", "a")]
-
-
-def test_without_a_version_what_is_there_comes_first():
-    async def conversation(server, client):
-        async with client.watch(PODS) as events:
-            first = await events.take(2)
-            server.write("pods", pod("c"))
-            return first, await events.take(1)
-
-    assert talk(conversation, OBJECTS) == ([("ADDED", "a"), ("ADDED", "b")], [("ADDED", "c")])
 
 
 def test_a_namespace_and_selectors_bound_what_is_told():
@@ -117,28 +94,6 @@ def test_watches_and_followers_end_when_the_server_closes():
     assert asyncio.run(asyncio.wait_for(run(), PATIENCE_S)) == [b"", b""]
 
 
-def test_a_client_that_goes_leaves_nothing_behind():
-    async def conversation(server, client):
-        async with client.watch(PODS, resourceVersion=await newest(client)):
-            pass
-        server.write("pods", pod("c"))
-        return (await client.get(PODS)).status
-
-    assert talk(conversation, OBJECTS) == 200
-
-
-def test_a_watch_from_before_the_past_is_gone():
-    async def conversation(server, client):
-        start = await newest(client)
-        server.write("pods", pod("c"))
-        server.forget()
-        async with client.watch(PODS, resourceVersion=start) as events:
-            return await events.rest()
-
-    [(kind, message)] = talk(conversation, OBJECTS)
-    assert (kind, message) == ("ERROR", "too old resource version: 1 (2)")
-
-
 def test_a_watch_that_has_seen_everything_outlives_the_past():
     async def conversation(server, client):
         async with client.watch(PODS, resourceVersion=await newest(client)) as events:
@@ -168,10 +123,6 @@ def test_pages_are_of_one_moment_and_expire_with_the_past():
         )
 
     assert talk(conversation, OBJECTS) == (["b"], True, 410)
-
-
-def faulty(kind: Any, events: int = 0, **more: Any) -> list[Fault]:
-    return [Fault("/pods$", kind, events=events, **more)]
 
 
 def test_an_outage_cuts_what_is_open_and_refuses_what_comes():

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -14,17 +13,6 @@ from sandbox.slack import App, Room, Seed, SlackServer, VirtualClock
 from tests.sandbox.slack_support import MODAL, section, web_client
 
 ONCALL, BUDGET = "C0GPUONC01", "C0BUDGET01"
-EVERYTHING = (
-    *App().scopes,
-    "channels:read",
-    "channels:join",
-    "im:read",
-    "im:write",
-    "users:read",
-    "usergroups:read",
-    "files:read",
-)
-WIDE = Seed(app=replace(App(), scopes=EVERYTHING))
 
 
 def talk(
@@ -43,15 +31,6 @@ async def refusal(call: Awaitable[Any]) -> Any:
     with pytest.raises(SlackApiError) as caught:
         await call
     return caught.value.response.data
-
-
-def test_the_app_learns_who_it_is_and_what_it_may_do() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        answer = await client.auth_test()
-        assert (answer["team"], answer["user"], answer["bot_id"]) == ("Sandbox", "hami-bot", "B0HAMIBOT1")
-        assert "chat:write" in answer.headers["x-oauth-scopes"].split(",")
-
-    talk(conversation)
 
 
 def test_a_message_is_posted_changed_found_and_deleted() -> None:
@@ -84,18 +63,6 @@ def test_history_is_read_in_pages() -> None:
             cursor = answer["response_metadata"]["next_cursor"]
         assert (len(set(texts)), cursor) == (3, "")
         assert texts[0].startswith("Yes."), "newest first"
-
-    talk(conversation)
-
-
-def test_an_ephemeral_message_is_seen_by_one_person_and_not_in_the_history() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        await client.chat_postEphemeral(channel=ONCALL, user="U0ADA00001", text="only you")
-        assert slack.messages(ONCALL, "ada")[-1]["text"] == "only you"
-        assert slack.messages(ONCALL, "ada")[-1]["ephemeral"]
-        assert slack.messages(ONCALL, "grace")[-1]["text"] != "only you"
-        history = await client.conversations_history(channel=ONCALL)
-        assert all(message["text"] != "only you" for message in history["messages"])
 
     talk(conversation)
 
@@ -148,23 +115,6 @@ def test_blocks_beyond_slacks_limits_are_refused_with_a_pointer() -> None:
     talk(conversation)
 
 
-def test_a_file_is_uploaded_into_a_thread_and_can_be_fetched() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        ts = slack.messages(ONCALL)[0]["ts"]
-        picture = {"filename": "gpus.png", "content": b"\x89PNG bytes", "title": "Cards", "alt_txt": "two cards full"}
-        answer = await client.files_upload_v2(
-            file_uploads=[picture], channel=ONCALL, thread_ts=ts, initial_comment="see"
-        )
-        message = slack.messages(ONCALL, thread_ts=ts)[-1]
-        assert (message["text"], message["files"][0]["id"]) == ("see", answer["file"]["id"])
-        assert message["files"][0]["alt_txt"] == "two cards full"
-        assert (await client.files_info(file=answer["file"]["id"]))["file"]["mimetype"] == "image/png"
-        async with aiohttp.ClientSession() as session, session.get(message["files"][0]["url_private"]) as got:
-            assert (await got.read(), got.headers["Content-Disposition"]) == (b"\x89PNG bytes", "inline")
-
-    talk(conversation, WIDE)
-
-
 def test_an_upload_url_takes_the_announced_bytes_once() -> None:
     async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
         announced = await client.files_getUploadURLExternal(filename="a.txt", length=3)
@@ -178,29 +128,6 @@ def test_an_upload_url_takes_the_announced_bytes_once() -> None:
         assert statuses == [200, 400]
 
     talk(conversation)
-
-
-def test_people_channels_and_groups_are_listed() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        assert [user["name"] for user in (await client.users_list())["members"]][:2] == ["ada", "grace"]
-        assert (await client.users_info(user="U0ADA00001"))["user"]["real_name"] == "Ada (ML engineer)"
-        listed = await client.conversations_list(types="public_channel,private_channel")
-        assert [channel["name"] for channel in listed["channels"]] == ["general", "gpu-oncall", "ml-training"]
-        assert (await client.conversations_info(channel=ONCALL))["channel"]["is_member"]
-        assert "U0HAMIBOT1" in (await client.conversations_members(channel=ONCALL))["members"]
-        assert (await client.conversations_open(users="U0ADA00001"))["channel"]["id"] == slack.dm("ada")
-        assert (await client.usergroups_list())["usergroups"][0]["handle"] == "gpu-oncall"
-        assert (await client.usergroups_users_list(usergroup="S0ONCALL01"))["users"] == ["U0GRACE001"]
-
-    talk(conversation, WIDE)
-
-
-def test_the_bot_joins_a_public_channel_and_then_posts() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        await client.conversations_join(channel=OUTSIDE.id)
-        assert (await client.chat_postMessage(channel=OUTSIDE.id, text="here"))["ok"]
-
-    talk(conversation, replace(WIDE, channels=(OUTSIDE,), messages=()))
 
 
 def test_messages_to_one_channel_are_limited_to_a_burst_and_one_per_second() -> None:
@@ -217,14 +144,3 @@ def test_messages_to_one_channel_are_limited_to_a_burst_and_one_per_second() -> 
         assert (await client.chat_postMessage(channel=ONCALL, text="later"))["ok"]
 
     talk(conversation, clock=VirtualClock())
-
-
-def test_a_status_is_told_and_ends_with_a_message() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        ts = slack.messages(ONCALL)[0]["ts"]
-        await client.assistant_threads_setStatus(channel_id=ONCALL, thread_ts=ts, status="is looking")
-        assert slack.statuses == {(ONCALL, ts): "is looking"}
-        await client.chat_postMessage(channel=ONCALL, thread_ts=ts, text="found it")
-        assert slack.statuses == {}
-
-    talk(conversation)

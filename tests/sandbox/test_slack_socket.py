@@ -7,32 +7,9 @@ import aiohttp
 import pytest
 
 from sandbox.slack import SlackServer, VirtualClock
-from tests.sandbox.slack_support import BUTTONS, new_app, section, socket_mode, web_client
+from tests.sandbox.slack_support import MODAL, new_app, socket_mode, web_client
 
 ONCALL = "C0GPUONC01"
-TYPED = {"pod": {"name": {"type": "plain_text_input", "value": "ml/x"}}}
-
-
-async def test_a_command_is_acknowledged_with_a_text_that_no_answer_replaces() -> None:
-    async with SlackServer() as slack:
-        app = new_app(slack)
-        answered = asyncio.Event()
-
-        @app.command("/hami")
-        async def hami(ack: Any, command: Any, respond: Any) -> None:
-            await ack(f"Looking at {command['text']}")
-            await answered.wait()
-            await respond("Not enough memory", blocks=[section("Not enough memory")], replace_original=True)
-
-        async with socket_mode(slack, app):
-            ack = await slack.command("ada", "gpu-oncall", "why ml/x")
-            assert (ack.ok, ack.latency_ms > 0) == (True, True)
-            assert slack.messages(ONCALL, "ada")[-1]["text"] == "Looking at why ml/x"
-            answered.set()
-            await slack.wait_for(channel=ONCALL, containing="Not enough memory", user="ada")
-            texts = [message["text"] for message in slack.messages(ONCALL, "ada")]
-            assert texts[-2:] == ["Looking at why ml/x", "Not enough memory"]
-            assert "Not enough memory" not in [message["text"] for message in slack.messages(ONCALL, "grace")]
 
 
 async def test_the_text_of_a_command_arrives_escaped_and_otherwise_as_typed() -> None:
@@ -48,59 +25,6 @@ async def test_the_text_of_a_command_arrives_escaped_and_otherwise_as_typed() ->
         async with socket_mode(slack, app):
             await slack.command("ada", "gpu-oncall", "why <b> & @grace https://x.example")
         assert texts == ["why &lt;b&gt; &amp; @grace https://x.example"]
-
-
-async def test_a_mention_is_an_event_and_the_answer_goes_into_its_thread() -> None:
-    async with SlackServer() as slack:
-        app = new_app(slack)
-
-        @app.event("app_mention")
-        async def mention(event: Any, say: Any) -> None:
-            await say(f"you said {event['text']}", thread_ts=event["ts"])
-
-        async with socket_mode(slack, app):
-            ack = await slack.mention("ada", "gpu-oncall", "why ml/x")
-            answer = await slack.wait_for(channel=ONCALL, containing="you said", thread_ts=ack.ts)
-        assert answer["text"] == "you said <@U0HAMIBOT1> why ml/x"
-        assert slack.messages(ONCALL)[-1]["reply_count"] == 1
-
-
-async def test_a_direct_message_reaches_the_app_and_a_mention_where_it_is_no_member_does_not() -> None:
-    async with SlackServer() as slack:
-        app = new_app(slack)
-
-        @app.event("message")
-        async def message(event: Any, say: Any) -> None:
-            await say(f"heard in {event['channel_type']}")
-
-        async with socket_mode(slack, app):
-            await slack.mention("grace", "gpu-budget", "hello")
-            await slack.say("ada", slack.dm("ada"), "hello")
-            await slack.wait_for(channel=slack.dm("ada"), containing="heard in im")
-        assert [entry.title for entry in slack.journal.of("delivery")] == ["events_api message.im"]
-
-
-async def test_a_click_replaces_its_message_and_an_ephemeral_one_too() -> None:
-    async with SlackServer() as slack:
-        app, client = new_app(slack), web_client(slack)
-        bodies: list[Any] = []
-
-        @app.action("go")
-        async def go(ack: Any, body: Any, respond: Any) -> None:
-            bodies.append(body)
-            await ack()
-            await respond(f"went {body['actions'][0]['value']}", replace_original=True)
-
-        async with socket_mode(slack, app):
-            public = (await client.chat_postMessage(channel=ONCALL, text="public", blocks=BUTTONS))["ts"]
-            hidden = await client.chat_postEphemeral(channel=ONCALL, user="U0ADA00001", text="hidden", blocks=BUTTONS)
-            for ts in (public, hidden["message_ts"]):
-                assert (await slack.click("ada", "go", channel=ONCALL, message_ts=ts)).ok
-            await slack.wait_for(lambda: len(slack.journal.of("response_url")) == 2)
-        texts = {message["ts"]: message["text"] for message in slack.messages(ONCALL, "ada")}
-        assert (texts[public], texts[hidden["message_ts"]]) == ("went 7", "went 7")
-        assert bodies[0]["message"]["blocks"][0]["block_id"] == "row"
-        assert ("message" in bodies[1], bodies[1]["container"]["is_ephemeral"]) == (False, True)
 
 
 async def test_a_command_that_nobody_acknowledges_times_out_after_three_seconds_on_the_clock() -> None:
@@ -184,3 +108,20 @@ async def test_a_refreshed_socket_is_replaced_and_the_app_keeps_hearing() -> Non
             await slack.disconnect("refresh_requested")
             await slack.wait_for(lambda: slack.journal.of("socket", "connected 2"))
             assert (await slack.command("ada", ONCALL)).ok
+
+
+async def test_a_trigger_id_is_good_for_three_seconds() -> None:
+    async with SlackServer(clock=VirtualClock()) as slack:
+        app = new_app(slack)
+        triggers: list[str] = []
+
+        @app.command("/hami")
+        async def hami(ack: Any, command: Any) -> None:
+            triggers.append(command["trigger_id"])
+            await ack()
+
+        async with socket_mode(slack, app):
+            await slack.command("ada", ONCALL)
+            await slack.clock.advance(3)
+            with pytest.raises(Exception, match="expired_trigger_id"):
+                await web_client(slack).views_open(trigger_id=triggers[0], view=MODAL)

@@ -12,7 +12,7 @@ import pytest
 
 from sandbox.slack import SlackServer, Verb
 from sandbox.slack.seed import Seed
-from tests.sandbox.slack_support import BUTTONS, MODAL, new_app, page, socket_mode, web_client
+from tests.sandbox.slack_support import BUTTONS, page, web_client
 
 ADA, GRACE, ONCALL = "U0ADA00001", "U0GRACE001", "C0GPUONC01"
 
@@ -34,72 +34,6 @@ async def test_the_workspace_says_who_is_there_and_what_the_app_offers() -> None
     assert body["app"]["connected"] is False
     assert body["verbs"] == [{"name": "why", "usage": "why <pod>", "help": "Why is it pending?"}]
     assert body["welcome"] == "Try /hami help"
-
-
-async def test_a_command_is_answered_when_the_app_has_acknowledged() -> None:
-    async with SlackServer() as slack, page(slack) as ask:
-        app = new_app(slack)
-
-        @app.command("/hami")
-        async def hami(ack: Any) -> None:
-            await ack("here")
-
-        body = {"user": ADA, "channel": ONCALL, "command": "/hami", "text": "why"}
-        assert (await ask("POST", "/ui/command", body))[1]["error"] == "dispatch_failed"
-        async with socket_mode(slack, app):
-            _, taken = await ask("POST", "/ui/command", body)
-            assert taken["ok"]
-            assert taken["latency_ms"] > 0
-            ts = slack.messages(ONCALL)[0]["ts"]
-            _, refused = await ask("POST", "/ui/command", body | {"thread_ts": ts})
-            assert (refused["ok"], refused["error"]) == (False, "not_in_thread")
-        _, journal = await ask("GET", "/ui/journal?after=0")
-        kinds = [entry["kind"] for entry in journal["entries"]]
-        assert {"delivery", "ack", "socket", "api"} <= set(kinds)
-        assert journal["cursor"] == journal["entries"][-1]["id"]
-        assert (await ask("GET", f"/ui/journal?after={journal['cursor']}"))[1]["entries"] == []
-
-
-async def test_messages_clicks_reactions_modals_and_the_home_tab_go_through_the_page() -> None:
-    async with SlackServer() as slack, page(slack) as ask:
-        app = new_app(slack)
-
-        @app.event("app_mention")
-        async def mention(event: Any, say: Any) -> None:
-            await say("heard", blocks=BUTTONS, thread_ts=event["ts"])
-
-        @app.action("go")
-        async def go(ack: Any, body: Any, client: Any) -> None:
-            await client.views_open(trigger_id=body["trigger_id"], view=MODAL)
-            await ack()
-
-        @app.view("ask")
-        async def ask_pod(ack: Any) -> None:
-            await ack(response_action="errors", errors={"pod": "no such pod"})
-
-        @app.event("app_home_opened")
-        async def home(event: Any, client: Any) -> None:
-            await client.views_publish(user_id=event["user"], view={"type": "home", "blocks": BUTTONS})
-
-        async with socket_mode(slack, app):
-            _, said = await ask("POST", "/ui/message", {"user": ADA, "channel": ONCALL, "text": "@hami why"})
-            heard = await slack.wait_for(channel=ONCALL, containing="heard", thread_ts=said["ts"])
-            action = {"action_id": "go", "block_id": "row", "type": "button", "value": "7"}
-            at = {"user": ADA, "channel": ONCALL, "message_ts": heard["ts"]}
-            assert (await ask("POST", "/ui/action", at | {"action": action}))[1]["ok"]
-            (view,) = (await ask("GET", f"/ui/views?user={ADA}"))[1]["stack"]
-            state = {"values": {"pod": {"name": {"type": "plain_text_input", "value": "ml/x"}}}}
-            submission = {"user": ADA, "view_id": view["id"], "state": state}
-            _, refused = await ask("POST", "/ui/view_submit", submission)
-            assert (refused["ok"], refused["errors"]) == (True, {"pod": "no such pod"})
-            await ask("POST", "/ui/view_close", {"user": ADA, "view_id": view["id"]})
-            assert (await ask("GET", f"/ui/views?user={ADA}"))[1]["stack"] == []
-            reaction = {"user": ADA, "channel": ONCALL, "ts": heard["ts"], "name": "eyes"}
-            assert (await ask("POST", "/ui/react", reaction))[1]["ok"]
-            await ask("POST", "/ui/home_open", {"user": ADA})
-            await slack.wait_for(lambda: slack.home("ada"))
-            assert (await ask("GET", f"/ui/home?user={ADA}"))[1]["view"]["type"] == "home"
-            assert (await ask("GET", f"/ui/home?user={GRACE}"))[1]["view"] is None
 
 
 async def test_the_page_is_told_what_changed_and_not_what_concerns_others() -> None:

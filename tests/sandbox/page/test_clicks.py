@@ -35,18 +35,6 @@ def test_a_click_on_a_place_counts_although_the_list_was_drawn_anew_meanwhile(ch
     chrome.run(scenario, path=AT_CHANNEL)
 
 
-def test_a_place_that_is_there_already_is_the_same_element_after_the_list_was_drawn_anew(chrome: Chrome) -> None:
-    async def scenario(slack, app, page):
-        before = await page.query_selector_all("#places a")
-        await slack.say("grace", "general", "anybody?")
-        await page.get_by_role("link", name="general (new messages)").wait_for()
-        after = await page.query_selector_all("#places a")
-        same = "([before, after]) => before.every((one, at) => one === after[at])"
-        assert await page.evaluate(same, [before, after])
-
-    chrome.run(scenario, path=AT_CHANNEL)
-
-
 def test_a_click_in_a_message_counts_although_the_app_changed_the_message_meanwhile(chrome: Chrome) -> None:
     async def scenario(slack, app, page):
         posted = await app.call("chat.postMessage", channel=CHANNEL, text="ready?", blocks=BLOCKS)

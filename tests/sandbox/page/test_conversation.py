@@ -2,7 +2,6 @@
 
 import pytest
 
-from sandbox.slack.clock import VirtualClock
 from tests.sandbox.page.support import CHANNEL, Chrome
 
 pytestmark = pytest.mark.process
@@ -74,26 +73,6 @@ def test_a_command_that_no_app_takes_is_told_where_it_was_typed(chrome: Chrome) 
         assert await field.evaluate("field => field === document.activeElement")
 
     chrome.run(scenario, path=AT_CHANNEL, workspace={"connected": False})
-
-
-def test_a_command_that_the_app_does_not_take_in_time_is_told_where_it_was_typed(chrome: Chrome) -> None:
-    clock = VirtualClock()
-
-    async def scenario(slack, app, page):
-        async def wait_too_long(payload):
-            await clock.advance(4)
-            return {}
-
-        app.answers["/hami"] = wait_too_long
-        field = page.get_by_label("Message #gpu-oncall")
-        await field.fill("/hami why ml/trainer-0")
-        await field.press("Enter")
-        problem = page.locator("#main .composer").get_by_role("alert")
-        await problem.get_by_text("operation_timeout").wait_for()
-        await problem.get_by_text("did not acknowledge within 3 seconds").wait_for()
-        assert await field.input_value() == "/hami why ml/trainer-0"
-
-    chrome.run(scenario, path=AT_CHANNEL, workspace={"clock": clock})
 
 
 def test_a_thread_opens_takes_a_reply_and_gives_focus_back(chrome: Chrome) -> None:

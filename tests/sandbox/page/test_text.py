@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.sandbox.page.samples import HOSTILE
 from tests.sandbox.page.support import Chrome
 
 pytestmark = pytest.mark.process
@@ -134,15 +133,3 @@ NOON = 1795262400  # 2026-11-21 12:00 UTC, which is the same day in every zone t
 )
 def test_a_date_is_shown_as_its_reader_would_say_it(chrome: Chrome, seconds: float, form: str, shown: str) -> None:
     assert parsed(chrome, "text-date.js", "slackDate", seconds, form, NOON * 1000) == shown
-
-
-def test_no_hostile_text_becomes_a_link_that_is_not_of_the_web(chrome: Chrome) -> None:
-    async def scenario(slack, app, page):
-        script = (
-            "(all) => import('/page/text-mrkdwn.js').then((m) => JSON.stringify(all.map((one) => m.parseMrkdwn(one))))"
-        )
-        urls = [part.split('"')[0] for part in (await page.evaluate(script, HOSTILE)).split('"url":"')[1:]]
-        assert urls
-        assert all(url.startswith(("https:", "http:")) for url in urls), urls
-
-    chrome.run(scenario)
