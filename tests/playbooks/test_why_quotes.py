@@ -121,7 +121,7 @@ def test_where_other_nodes_are_left_or_there_are_none_nothing_is_ruled_out(
         (
             "ResourceQuotaNotFit",
             pod(limits=gpu(memory=9000)),
-            [gpu_node(), quota(**{"limits.nvidia.com/gpumem": "8k"})],
+            [gpu_node(), quota(gpumem="8k")],
             "hard limits.nvidia.com/gpumem = 8k",
         ),
         (
