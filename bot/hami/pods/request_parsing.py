@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -164,10 +164,23 @@ def read_device_config(text: str) -> DeviceConfig | str:
     """The config in the text of a `device-config.yaml`, or why the text cannot be read, in a few words."""
     try:
         document: object = next(iter(parse_documents(text)), None)
-        devices = tuple(Device(vendor, resource) for vendor in VENDORS for resource in vendor.read_resources(document))
+        devices = DEFAULTS if document is None else tuple(_devices(msgspec.convert(document, dict[str, Any])))
     except (ValueError, RecursionError) as error:
         return " ".join(str(error).split())[:160]
     return DeviceConfig(devices, frozenset(_resource_names(document)))
+
+
+def _devices(sections: Mapping[str, Any]) -> Iterator[Device]:
+    """The devices of the vendors that have a section; NVIDIA's also without one. Raises ValueError with its name."""
+    for vendor in VENDORS:
+        section = sections.get(vendor.section)
+        if section is None and vendor is not FIRST:
+            continue
+        try:
+            found = vendor.read_resources(section)
+        except ValueError as error:
+            raise ValueError(f"{vendor.section}: {error}") from error
+        yield from (Device(vendor, resources) for resources in found)
 
 
 def _resource_names(document: object, depth: int = 0) -> list[str]:

@@ -134,19 +134,17 @@ class Vendor:
     each: tuple[int, int, int] | None = None
     """MiB, percentage and cores of each device, where containers can request only a number of them."""
 
-    def read_resources(self, document: object) -> Sequence[Resources]:
-        """The vendor's devices in the device config (None: the chart's); none where it leaves the vendor out. Raises
-        ValueError where the vendor's section has another shape.
+    def read_resources(self, section: object) -> Sequence[Resources]:
+        """The vendor's devices in its section of the device config, the chart's for None. Raises ValueError where the
+        section has another shape.
         """
-        found = section_of(document, self.section)
-        if found is None:
-            return ()
-        names, section, keys = self.names, msgspec.convert(found, dict[str, Any]), self.section_keys
+        names, keys = self.names, self.section_keys
+        found = {} if section is None else msgspec.convert(section, dict[str, Any])
 
         def named(part: str, usual: str) -> str:
-            return msgspec.convert(section.get(keys[part]) or usual, str) if usual and part in keys else usual
+            return msgspec.convert(found.get(keys[part]) or usual, str) if usual and part in keys else usual
 
-        factor = msgspec.convert(section.get(keys.get("memory_factor", ""), 1), int)
+        factor = msgspec.convert(found.get(keys.get("memory_factor", ""), 1), int)
         return (
             Resources(
                 word=names.word,
@@ -334,13 +332,6 @@ class Device(msgspec.Struct, frozen=True):
         """The node resource that counts the device's cards where no annotation lists them."""
         names, resources = self.names, self.resources
         return {names.count: resources.count, names.cores: resources.cores}.get(names.capacity, names.capacity)
-
-
-def section_of(document: object, key: str) -> Any:
-    """The section under `key` in the device config; None where it is missing, empty without a config."""
-    if document is None:
-        return {}
-    return msgspec.convert(document, dict[str, Any]).get(key)
 
 
 def amount_in(container: Container, resource: str, factor: int = 1, *, absent: int = 0) -> int | None:
