@@ -15,7 +15,7 @@ import click
 
 from bot.changes.kinds import VERBS
 from bot.errors import UsageError
-from bot.finding_codes import CODES, PROOFS, about, words_of
+from bot.finding_codes import CODES, PROOFS, words_of
 from bot.texts import LANGUAGES, Language, Prose, Text, Texts, in_english, literal, together
 from playbooks.own.discovery import RESERVED, find, is_verb, verbs
 from playbooks.own.interface import OwnPlaybookError
@@ -186,10 +186,10 @@ def example_of(verb: str) -> str:
 
 def explain_code(text: str) -> Text | None:
     """What a finding code means, how it is proven and what usually helps; None for a word that is no code."""
-    facts = about(text.lower())
+    code = text.lower()
+    facts = CODES.get(code)
     if facts is None:
         return None
-    code = text.lower()
     fix = words_of(code, "fix")
     lines = [
         code,

@@ -10,7 +10,7 @@ import msgspec
 from bot.hami.names import Names
 from bot.hami.nodes.cards import GO_TRUE
 from bot.hami.pods.pod_request import INT32_MAX, Constraints, PodRequest, Resources, amount_of, written
-from bot.hami.vendors import DEFAULTS, FIRST, NAMES, VENDORS, common_noun
+from bot.hami.vendors import DEFAULTS, FIRST, NAMES, VENDORS
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import NEWEST_READ, Version
 from bot.kube.models import Container, Pod
@@ -37,6 +37,12 @@ _FIXED = frozenset(
 """Resource names that a device config may leave out, because HAMi's code sets them for some vendors."""
 MOST_NAMED = 1024
 _MAX_DEPTH = 6
+
+
+def common_noun(nouns: Iterable[str]) -> str:
+    """The common word for devices with these nouns: `device` where they differ; NVIDIA's for none."""
+    found = set(nouns) or {FIRST.names.noun}
+    return found.pop() if len(found) == 1 else "device"
 
 
 class DeviceConfig(msgspec.Struct, frozen=True, dict=True):

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping
 from math import ceil
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 from msgspec import structs
