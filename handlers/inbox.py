@@ -19,7 +19,6 @@ from bot.render.picture import picture
 from bot.render.words import visible
 from bot.report import Report, one_line
 from bot.slack.message import File, Message
-from bot.slack.people import SENT_BY
 from bot.slack.question_tasks import NOBODY, Asker, NotKept, Turns
 from bot.slack.render import blocks
 from bot.slack.render.blocks import gist, render_clusters
@@ -34,7 +33,7 @@ from handlers.changes.draft import AccessDenied
 from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
 from handlers.parsing.grammar import CommandAsked, ParsedQuestion
-from handlers.parsing.question import Question, join_words, plain_text, split_words
+from handlers.parsing.question import SENT_BY, Question, join_words, plain_text, split_words
 from handlers.parsing.slack_grammar import (
     COMMAND,
     Help,

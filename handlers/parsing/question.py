@@ -11,18 +11,32 @@ import shlex
 import string
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from bot.changes.kinds import VERBS
 from bot.errors import UsageError
-from bot.slack.people import Origin
 from bot.slack.render.blocks import AskButton, read_value
 from bot.slack.render.text import LOOKALIKES
 from bot.texts import Text
 from handlers.parsing.grammar import DASHES, straight_option
 from handlers.parsing.slack_grammar import BOT, COMMAND
+
+
+class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a payload says about a person's home: `claims` are pairs of a team (`T…`, or `E…` for a whole Grid) and its
+    enterprise, empty where it is not said. `is_said`: the pairs are enough to decide, if none is foreign.
+    """
+
+    user: str
+    claims: tuple[tuple[str, str], ...] = ()
+    is_said: bool = False
+
+
+SENT_BY: ContextVar[Origin | None] = ContextVar("sent_by", default=None)
+"""Who sent the payload that the current task is about; None for a task that nobody's payload began."""
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True):
