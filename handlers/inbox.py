@@ -47,10 +47,11 @@ from handlers.parsing.slack_grammar import (
 from handlers.profiles.words import ProfileAsked
 from handlers.threads import Edits, ForAskerAlone, Meanings, remember, usual_cluster
 from handlers.user_actions import TOO_LATE_S, AcceptedDeed, ActionKind, Kinds, NotDone
-from handlers.watches import Watches, waiting_pod
+from handlers.watches import Watches
 from playbooks.fit.manifest import Manifest
 from playbooks.own.discovery import find
 from playbooks.playbook import Sources
+from playbooks.scenes.waiting_pod import PodScene
 
 D = TypeVar("D")
 DONE, FAILED = "white_check_mark", "x"
@@ -271,7 +272,7 @@ class Inbox:
                 report = await self.deps.work.beside(partial(asked.playbook.report, snapshot, say), asker)
             age_s = sources.cluster.cache_age_s
         report = report if age_s is None else msgspec.structs.replace(report, cache_age_s=age_s)
-        return report, waiting_pod(snapshot)
+        return report, _waiting_pod(snapshot)
 
     @asynccontextmanager
     async def reading(self, cluster: str, asker: Asker = NOBODY) -> AsyncGenerator[Sources]:
@@ -362,6 +363,12 @@ class Inbox:
             words=lambda: escape(one_line(plain_text(question.words), SHOWN_WORDS)),
             say=say,
         )
+
+
+def _waiting_pod(snapshot: Any) -> str:
+    """The `namespace/name` of the waiting pod that a snapshot of `why` is about; empty for any other snapshot."""
+    scene = getattr(snapshot, "scene", None)
+    return f"{scene.pod.namespace}/{scene.pod.name}" if isinstance(scene, PodScene) else ""
 
 
 def _asker(question: Question) -> Asker:
