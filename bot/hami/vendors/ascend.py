@@ -7,6 +7,7 @@ from typing import cast
 import msgspec
 from msgspec import structs
 
+from bot.hami.fit import verdicts as checks
 from bot.hami.fit.verdicts import (
     ALLOCATED_INSUFFICIENT,
     COMPUTE_UNITS_EXHAUSTED,
@@ -21,7 +22,6 @@ from bot.hami.fit.verdicts import (
 from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState, read_json_with_custom
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, written
-from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import (
     AnnotatedContainer,
     Answer,

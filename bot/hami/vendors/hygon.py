@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from bot.hami.fit import verdicts as checks
 from bot.hami.names import Names
 from bot.hami.nodes.cards import read_strict_text
 from bot.hami.pods.pod_request import Resources
-from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 

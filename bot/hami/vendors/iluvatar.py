@@ -2,10 +2,10 @@
 
 import msgspec
 
+from bot.hami.fit import verdicts as checks
 from bot.hami.names import Names
 from bot.hami.nodes.cards import read_strict_text
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources
-from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Mutation, Vendor, amount_in, whole_or
 from bot.hami.version import Version
 from bot.kube.models import Container

@@ -5,6 +5,7 @@ from itertools import combinations
 
 import msgspec
 
+from bot.hami.fit import verdicts as checks
 from bot.hami.fit.verdicts import (
     ALLOCATED_INSUFFICIENT,
     CORDONED,
@@ -30,7 +31,6 @@ from bot.hami.pods.pod_request import (
     amount_of,
     to_int32,
 )
-from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import Amounts, AnnotatedContainer, Answer, Denied, Mutation, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bot.hami.fit.verdicts import CardUse, Run, Verdict
+from bot.hami.fit.verdicts import USUAL, CardUse, Check, Run, Verdict, scan
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.node_lock import LOCK_KEY
@@ -40,7 +40,6 @@ from bot.hami.pods.pod_request import (
     amount_of,
     to_int32,
 )
-from bot.hami.vendors import standard_fit
 from bot.hami.version import Version
 from bot.kube.models import Container, Node, Pod, Quantity
 from bot.kube.quantities import parse_quantity, whole
@@ -268,7 +267,7 @@ class Vendor:
 
     # ----------------------------------------------------------------------------------------------- the verdict
 
-    card_checks: tuple[standard_fit.Check, ...] = standard_fit.USUAL
+    card_checks: tuple[Check, ...] = USUAL
     """The checks that the usual scan runs on each card."""
 
     more_uuids: bool = False
@@ -288,7 +287,7 @@ class Vendor:
         """The cards that the container takes of those `in_play`, or why it does not fit. Called once for each container
         and node; the cards are in the order of the policy where that can matter.
         """
-        return standard_fit.scan(run, in_play, asked, self.card_checks)
+        return scan(run, in_play, asked, self.card_checks)
 
     def may_split(self, run: Run, in_play: list[CardState]) -> bool:
         """Whether one card may serve a container that requests several."""
