@@ -33,7 +33,7 @@ from handlers.changes.draft import AccessDenied
 from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
 from handlers.parsing.grammar import CommandAsked, ParsedQuestion
-from handlers.parsing.question import SENT_BY, Question, join_words, plain_text, split_words
+from handlers.parsing.question import SENT_BY, Question, command_in, join_words, plain_text, split_words
 from handlers.parsing.slack_grammar import (
     COMMAND,
     Help,
@@ -45,7 +45,7 @@ from handlers.parsing.slack_grammar import (
     with_program,
 )
 from handlers.profiles.words import ProfileAsked
-from handlers.threads import Edits, ForAskerAlone, Meanings, remember, usual_cluster
+from handlers.threads import Edits, ForAskerAlone, Meanings, remember
 from handlers.user_actions import TOO_LATE_S, AcceptedDeed, ActionKind, Kinds, NotDone
 from handlers.watches import Watches
 from playbooks.fit.manifest import Manifest
@@ -201,10 +201,13 @@ class Inbox:
     async def _message(self, key: str, question: Question) -> Message:
         if question.about:
             return await self._about_message(key, question)
-        meaning = await self.meanings.of(question)
-        if meaning.says:
-            return await self.meanings.said_back(question, meaning)
-        words = meaning.words
+        words = command_in(question.words)
+        if words is None or question.in_thread:
+            meaning = await self.meanings.of(question, words)
+            if meaning.says:
+                return await self.meanings.said_back(question, meaning)
+            words = meaning.words
+        words = words or ["help"]
         asked = understand(words)
         language = language_of(question.words)
         if language and "--lang" not in words and isinstance(asked, ParsedQuestion | Help | WatchAsked):
@@ -227,7 +230,7 @@ class Inbox:
         if not isinstance(asked, ParsedQuestion | WatchAsked):
             return render_help(asked.text.replace(f"{COMMAND} ", f"{question.program} ".lstrip()))
         say = self.deps.texts(asked.options.get("lang"))
-        cluster = asked.options.get("cluster") or await usual_cluster(self.deps, question)
+        cluster = asked.options.get("cluster") or await self.deps.usual_cluster(question)
         try:
             if isinstance(asked, WatchAsked):
                 reading = self.reading(cluster, _asker(question))
@@ -294,7 +297,7 @@ class Inbox:
     @asynccontextmanager
     async def _reading_for(self, question: Question) -> AsyncGenerator[Sources]:
         await self.deps.work.acks_first()
-        async with self.reading(await usual_cluster(self.deps, question), _asker(question)) as sources:
+        async with self.reading(await self.deps.usual_cluster(question), _asker(question)) as sources:
             yield sources
 
     async def tell_unanswered(self, key: str, question: Question, error: BotError) -> None:
