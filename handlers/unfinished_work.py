@@ -10,8 +10,7 @@ from bot.errors import BotError
 from bot.periodic_jobs import Clock
 from bot.report import one_line
 from bot.slack.question_tasks import Tell
-from bot.store.engine import BEAT_S
-from bot.store.store import DROPPED, Unfinished
+from bot.store.base import BEAT_S, DROPPED, Unfinished
 from bot.texts import Text
 from handlers.gate import Gate
 from handlers.inbox import AT_ONCE, SHOWN_WORDS, GaveUp, Inbox

@@ -17,7 +17,7 @@ from slack_bolt.app.async_app import AsyncApp
 
 from bot.slack.question_tasks import Work
 from bot.store import Store, open_store
-from bot.store.engine import HOLDS_S
+from bot.store.base import HOLDS_S
 from bot.triage.state import Turn
 from handlers.gate import Gate, Home
 from handlers.inbox import Inbox
