@@ -235,7 +235,7 @@ class Inbox:
             if isinstance(asked, WatchAsked):
                 reading = self.reading(cluster, _asker(question))
                 raise ForAskerAlone(await self.watches.answer(question, asked, cluster, reading))
-            report, waiting = await self._report(asked, cluster, _asker(question))
+            report, waiting = await self._report(asked, cluster, say, _asker(question))
         except WhichCluster as error:
             if question.manifest:
                 raise
@@ -263,8 +263,7 @@ class Inbox:
             raise ForAskerAlone(Message(f"{escape(note)}\n{message.text}", (blocks.context(note), *message.blocks)))
         return message
 
-    async def _report(self, asked: ParsedQuestion, cluster: str, asker: Asker) -> tuple[Report, str]:
-        say = self.deps.texts(asked.options.get("lang"))
+    async def _report(self, asked: ParsedQuestion, cluster: str, say: Texts, asker: Asker) -> tuple[Report, str]:
         if getattr(asked.request, "mine", False):
             whose = await self.meanings.whose(asker.user)
             asked = asked._replace(request=asked.request._replace(whose=whose))
