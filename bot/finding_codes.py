@@ -120,11 +120,6 @@ def as_code(text: str) -> Code:
     return cast("Code", text)
 
 
-def about(text: str) -> CodeInfo | None:
-    """The entry of a code; None for a code of another version of the bot, as a stored cause may have."""
-    return CODES.get(text)
-
-
 def words_of(code: str, what: Literal["meaning", "fix"]) -> Text:
     """The text of a code's meaning, or of the usual fix, which some codes lack."""
     return Text(f"{code}.{what}")

@@ -33,7 +33,8 @@ from bot.slack.gateway import Gateway
 from bot.slack.outbox import Outbox
 from bot.slack.question_tasks import DEED_S, KEEPING_S, LONGEST_S, Work
 from bot.store import StoreError, open_store
-from bot.store.engine import BEAT_S, sender
+from bot.store.base import BEAT_S
+from bot.store.engine import sender
 from bot.texts import Text, Texts
 from handlers import home, question_listeners
 from handlers.changes import listeners

@@ -21,6 +21,7 @@ from bot.slack.outbox import Outbox
 from bot.slack.question_tasks import Work
 from bot.store import Store
 from bot.texts import Language, Texts
+from handlers.parsing.question import Question
 from playbooks.playbook import Sources
 
 
@@ -59,6 +60,15 @@ class Deps(msgspec.Struct, frozen=True):
         if not cluster and len(self.clusters) > 1:
             raise WhichCluster(sorted(self.clusters))
         return cluster
+
+    async def usual_cluster(self, question: Question) -> str:
+        """The cluster that a question is about when it names none: its thread's, else its channel's, else empty."""
+        known = await self.thread(question)
+        return known[1] if known and known[1] in self.clusters else self.channels.get(question.channel, "")
+
+    async def thread(self, question: Question) -> tuple[str, str] | None:
+        """(words, cluster) of the thread in which it was asked; a question that begins its thread has none."""
+        return await self.store.thread(question.channel, question.thread_ts) if question.in_thread else None
 
     def check_cluster(self, name: str) -> None:
         """Raises NoSuchCluster unless the name is one of `clusters`, or empty if clusters have no names."""

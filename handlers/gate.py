@@ -3,16 +3,18 @@ passes the gate before a listener gets it; work that an earlier process took pas
 """
 
 import logging
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple, cast
+
+import msgspec
 
 from bot.settings.schema import AccessSettings
 from bot.slack.gateway import Identity
 from bot.slack.message import Message
-from bot.slack.people import SENT_BY, Home, Origin, People, channel_of, origin_of
+from bot.slack.people import People
 from bot.slack.responder import Responder
 from handlers.deps import Deps
-from handlers.parsing.question import is_direct, persons_message
+from handlers.parsing.question import SENT_BY, Origin, is_direct, persons_message
 
 WhyNot = Literal["", "stranger", "stranger-unread", "stranger-guest"]
 _REFUSALS: Mapping[WhyNot, str] = {
@@ -21,6 +23,31 @@ _REFUSALS: Mapping[WhyNot, str] = {
     "stranger-guest": "desk.stranger-guest",
 }
 log = logging.getLogger(__name__)
+
+
+class Home(NamedTuple):
+    """Whose people the bot answers: `teams` are ids of workspaces and enterprises, `enterprise` is the Grid of the
+    bot's own workspace, or empty. `guests`: guests of Slack may ask, too.
+    """
+
+    teams: frozenset[str]
+    enterprise: str = ""
+    guests: bool = True
+
+    def is_of(self, origin: Origin) -> bool | None:
+        """Whether the person belongs to the home's teams; None where Slack has to be asked."""
+        found = [self._is_one(team, enterprise) for team, enterprise in origin.claims]
+        if False in found:
+            return False
+        return None if None in found or not origin.is_said else True
+
+    def _is_one(self, team: str, enterprise: str) -> bool | None:
+        if self.teams & ({team, enterprise} - {""}):
+            return True
+        if self.enterprise and self.enterprise in {team, enterprise}:  # another workspace of the same Grid
+            return None
+        is_grid = any(entry.startswith("E") for entry in self.teams)
+        return None if is_grid and not enterprise and not team.startswith("E") else False
 
 
 class Gate:
@@ -82,3 +109,55 @@ def home_of(access: AccessSettings, bot: Identity) -> Home:
     """The Slack teams whose people the bot answers; no team if neither Slack nor the settings name one."""
     own = bot.enterprise_id if bot.is_org_wide else bot.team_id
     return Home(frozenset({own, *access.teams}), bot.enterprise_id, access.guests)
+
+
+def origin_of(body: Mapping[str, Any]) -> Origin:
+    """The origin of an event, a command or an interaction; `user` is empty where no person acted. Raises nothing."""
+    event = _part(body, "event")
+    if not event:  # an interaction
+        person, team = _part(body, "user"), _id(body.get("team"))
+        enterprise = _text(_part(body, "team").get("enterprise_id")) or _id(body.get("enterprise"))
+        claims = [(_text(body.get("team_id")), _text(body.get("enterprise_id"))), (team, enterprise)]
+        others = (_text(person.get("team_id")), _text(_part(body, "view").get("team_id")))
+        claims += [(other, enterprise if other == team else "") for other in others]
+        return _origin(_id(body.get("user")) or _text(body.get("user_id")), claims)
+    parts = [event, _part(event, "message")]  # an edit's author stands in its message
+    user = _id(parts[1].get("user")) or _id(event.get("user"))
+    said = [_text(part.get(name)) for part in parts for name in ("user_team", "source_team")]
+    said += [_text(_part(part, "user_profile").get("team")) for part in parts]
+    placed = [_id(part.get("team")) for part in parts]
+    envelope, enterprise = _text(body.get("team_id")), _text(body.get("enterprise_id"))
+    persons = [(team, enterprise if team == envelope else "") for team in said]
+    if not body.get("is_ext_shared_channel"):
+        here = [(team, enterprise) for team in (*placed, envelope)]
+        return _origin(user, [*persons, *here])
+    if any(said):
+        return _origin(user, persons)
+    # Whose side these are of, nothing tells: they count against a person, and not for one.
+    return msgspec.structs.replace(_origin(user, [(team, "") for team in placed]), is_said=False)
+
+
+def channel_of(body: Mapping[str, Any]) -> str:
+    """The id of the conversation that the payload comes from; empty for a form or a global shortcut."""
+    event, container = _part(body, "event"), _part(body, "container")
+    found = (_id(event.get("channel")), _id(body.get("channel")), _text(body.get("channel_id")))
+    return next(filter(None, found), _text(container.get("channel_id")))
+
+
+def _origin(user: str, claims: Iterable[tuple[str, str]]) -> Origin:
+    named = tuple(dict.fromkeys(claim for claim in claims if claim[0]))
+    return Origin(user, named, is_said=bool(named))
+
+
+def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = value.get(name)
+    return cast("Mapping[str, Any]", part) if isinstance(part, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _id(value: Any) -> str:
+    """What Slack gives as an id, or as an object that has one."""
+    return _text(cast("Mapping[str, Any]", value).get("id")) if isinstance(value, dict) else _text(value)

@@ -19,7 +19,6 @@ from bot.render.picture import picture
 from bot.render.words import visible
 from bot.report import Report, one_line
 from bot.slack.message import File, Message
-from bot.slack.people import SENT_BY
 from bot.slack.question_tasks import NOBODY, Asker, NotKept, Turns
 from bot.slack.render import blocks
 from bot.slack.render.blocks import gist, render_clusters
@@ -34,7 +33,7 @@ from handlers.changes.draft import AccessDenied
 from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
 from handlers.parsing.grammar import CommandAsked, ParsedQuestion
-from handlers.parsing.question import Question, join_words, plain_text, split_words
+from handlers.parsing.question import SENT_BY, Question, command_in, join_words, plain_text, split_words
 from handlers.parsing.slack_grammar import (
     COMMAND,
     Help,
@@ -46,12 +45,13 @@ from handlers.parsing.slack_grammar import (
     with_program,
 )
 from handlers.profiles.words import ProfileAsked
-from handlers.threads import Edits, ForAskerAlone, Meanings, remember, usual_cluster
+from handlers.threads import Edits, ForAskerAlone, Meanings, remember
 from handlers.user_actions import TOO_LATE_S, AcceptedDeed, ActionKind, Kinds, NotDone
-from handlers.watches import Watches, waiting_pod
+from handlers.watches import Watches
 from playbooks.fit.manifest import Manifest
 from playbooks.own.discovery import find
 from playbooks.playbook import Sources
+from playbooks.scenes.waiting_pod import PodScene
 
 D = TypeVar("D")
 DONE, FAILED = "white_check_mark", "x"
@@ -201,10 +201,13 @@ class Inbox:
     async def _message(self, key: str, question: Question) -> Message:
         if question.about:
             return await self._about_message(key, question)
-        meaning = await self.meanings.of(question)
-        if meaning.says:
-            return await self.meanings.said_back(question, meaning)
-        words = meaning.words
+        words = command_in(question.words)
+        if words is None or question.in_thread:
+            meaning = await self.meanings.of(question, words)
+            if meaning.says:
+                return await self.meanings.said_back(question, meaning)
+            words = meaning.words
+        words = words or ["help"]
         asked = understand(words)
         language = language_of(question.words)
         if language and "--lang" not in words and isinstance(asked, ParsedQuestion | Help | WatchAsked):
@@ -227,12 +230,12 @@ class Inbox:
         if not isinstance(asked, ParsedQuestion | WatchAsked):
             return render_help(asked.text.replace(f"{COMMAND} ", f"{question.program} ".lstrip()))
         say = self.deps.texts(asked.options.get("lang"))
-        cluster = asked.options.get("cluster") or await usual_cluster(self.deps, question)
+        cluster = asked.options.get("cluster") or await self.deps.usual_cluster(question)
         try:
             if isinstance(asked, WatchAsked):
                 reading = self.reading(cluster, _asker(question))
                 raise ForAskerAlone(await self.watches.answer(question, asked, cluster, reading))
-            report, waiting = await self._report(asked, cluster, _asker(question))
+            report, waiting = await self._report(asked, cluster, say, _asker(question))
         except WhichCluster as error:
             if question.manifest:
                 raise
@@ -260,8 +263,7 @@ class Inbox:
             raise ForAskerAlone(Message(f"{escape(note)}\n{message.text}", (blocks.context(note), *message.blocks)))
         return message
 
-    async def _report(self, asked: ParsedQuestion, cluster: str, asker: Asker) -> tuple[Report, str]:
-        say = self.deps.texts(asked.options.get("lang"))
+    async def _report(self, asked: ParsedQuestion, cluster: str, say: Texts, asker: Asker) -> tuple[Report, str]:
         if getattr(asked.request, "mine", False):
             whose = await self.meanings.whose(asker.user)
             asked = asked._replace(request=asked.request._replace(whose=whose))
@@ -272,7 +274,7 @@ class Inbox:
                 report = await self.deps.work.beside(partial(asked.playbook.report, snapshot, say), asker)
             age_s = sources.cluster.cache_age_s
         report = report if age_s is None else msgspec.structs.replace(report, cache_age_s=age_s)
-        return report, waiting_pod(snapshot)
+        return report, _waiting_pod(snapshot)
 
     @asynccontextmanager
     async def reading(self, cluster: str, asker: Asker = NOBODY) -> AsyncGenerator[Sources]:
@@ -294,7 +296,7 @@ class Inbox:
     @asynccontextmanager
     async def _reading_for(self, question: Question) -> AsyncGenerator[Sources]:
         await self.deps.work.acks_first()
-        async with self.reading(await usual_cluster(self.deps, question), _asker(question)) as sources:
+        async with self.reading(await self.deps.usual_cluster(question), _asker(question)) as sources:
             yield sources
 
     async def tell_unanswered(self, key: str, question: Question, error: BotError) -> None:
@@ -363,6 +365,12 @@ class Inbox:
             words=lambda: escape(one_line(plain_text(question.words), SHOWN_WORDS)),
             say=say,
         )
+
+
+def _waiting_pod(snapshot: Any) -> str:
+    """The `namespace/name` of the waiting pod that a snapshot of `why` is about; empty for any other snapshot."""
+    scene = getattr(snapshot, "scene", None)
+    return f"{scene.pod.namespace}/{scene.pod.name}" if isinstance(scene, PodScene) else ""
 
 
 def _asker(question: Question) -> Asker:

@@ -27,7 +27,7 @@ from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.parsing.grammar import Grammar, ParsedQuestion, read, unknown_verb
 from playbooks.fit.manifest import STANDARD_INPUT, Manifest, ManifestFile
 from playbooks.own import discovery
-from playbooks.own.discovery import find, is_verb, verbs
+from playbooks.own.discovery import find, verbs
 from playbooks.playbook import Playbook
 
 _INSTRUCTIONS = (
@@ -97,7 +97,7 @@ def offered_playbooks(named: tuple[str, ...]) -> dict[str, Playbook]:
             Text("error-mcp.too-many-tools", count=len(named), most=MOST), example=f"mcp --tools {','.join(USUAL)}"
         )
     for verb in named:
-        if not is_verb(verb):
+        if verb not in verbs():
             raise unknown_verb(verb, verbs(), "hami-bot")
     if named:
         return {verb: find(verb) for verb in named}

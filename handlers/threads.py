@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from bot.errors import SourceError, UsageError, WhichCluster
+from bot.errors import SourceError, WhichCluster
 from bot.report import Report, one_line
 from bot.slack.failures import SlackFailure
 from bot.slack.message import Message
@@ -20,11 +20,9 @@ from bot.store import Store, StoreError
 from bot.triage.state import News
 from handlers.deps import Deps
 from handlers.parsing.grammar import meaning_of
-from handlers.parsing.question import LONGEST, Question, plain_text, split_words
+from handlers.parsing.question import Question, command_in, plain_text, split_words
 from handlers.parsing.sentences import Meant, meant
 from handlers.parsing.slack_grammar import (
-    as_command,
-    begins_as_command,
     in_thread,
     lacks_pod,
     language_of,
@@ -41,21 +39,6 @@ _SHOWN = 80
 _MOST_BUTTONS = 10
 
 log = logging.getLogger(__name__)
-
-
-async def usual_cluster(deps: Deps, question: Question) -> str:
-    """The cluster that a question is about when it names none: its thread's, else its channel's, else empty."""
-    known = await _thread(deps, question)
-    if known is not None and known[1] in deps.clusters:
-        return known[1]
-    return deps.channels.get(question.channel, "")
-
-
-async def _thread(deps: Deps, question: Question) -> tuple[str, str] | None:
-    """(words, cluster) of the thread in which it was asked; a question that begins its thread has none."""
-    if not question.in_thread:
-        return None
-    return await deps.store.thread(question.channel, question.thread_ts)
 
 
 class ForAskerAlone(Exception):  # noqa: N818  # no error: what is shown instead
@@ -75,15 +58,14 @@ class Meanings:
         self._reading = reading
         self._groups = Groups(deps.gateway, [named for named in deps.mine if named.startswith("S")])
 
-    async def of(self, question: Question) -> Meant:
-        """What the question's words ask for: a command, or else a sentence, perhaps about what its thread is about.
-        Raises UsageError for a command whose quotes do not match.
+    async def of(self, question: Question, command: list[str] | None) -> Meant:
+        """What the question's words ask for: a `command` in a thread, or a sentence, perhaps about what its thread is
+        about.
         """
-        known = await _thread(self._deps, question)
+        known = await self._deps.thread(question)
         last, _, pod = known[0].partition("\n") if known else ("", "", "")
         about = split_words(last)
-        command = _command(question.words)
-        if command is not None and (not lacks_pod(command) or about or not question.in_thread):
+        if command is not None and (not lacks_pod(command) or about):
             return Meant(in_thread(command, about, pod))
         pods = await self._pods_above(question) if question.in_thread and not about else []
         about = about or [*(["why", pods[0]] if pods else [])]
@@ -118,7 +100,7 @@ class Meanings:
 
     async def choice(self, question: Question, says: str, asks: Sequence[str]) -> Message:
         """A message with buttons for questions to choose from."""
-        return render_choice(says, asks, await usual_cluster(self._deps, question))
+        return render_choice(says, asks, await self._deps.usual_cluster(question))
 
     async def pods_in(self, question: Question, text: str) -> list[str]:
         """The pods of the question's cluster that the text names, as `namespace/name`."""
@@ -155,16 +137,6 @@ class Meanings:
         return [f"{pod.namespace}/{pod.name}" for pod in waiting.pods if is_of(pod, whose)][:_MOST_BUTTONS]
 
 
-def _command(text: str) -> list[str] | None:
-    try:
-        words = split_words(text)
-    except UsageError:
-        if len(text) > LONGEST or begins_as_command(text):
-            raise
-        return None
-    return as_command(words) if words else []
-
-
 async def remember(deps: Deps, key: str, question: Question, words: str, report: Report) -> None:
     """Stores what the thread is about: its last question that names somebody, or else its last, and its last pod."""
     store, thread = deps.store, question.thread_ts or key
@@ -176,7 +148,7 @@ async def remember(deps: Deps, key: str, question: Question, words: str, report:
         elif known := await store.thread(question.channel, thread):
             last, _, pod = known[0].partition("\n")
             before = subject_in(split_words(last))
-            if names_somebody(_command(question.words) or split_words(words)):
+            if names_somebody(command_in(question.words) or split_words(words)):
                 words = "\n".join(filter(None, (words, before.of("pod") or pod)))
             elif names_somebody(split_words(last)):
                 words = known[0]

@@ -9,14 +9,12 @@ from msgspec.structs import replace
 from bot.errors import BotError
 from bot.periodic_jobs import Clock
 from bot.report import one_line
-from bot.slack.people import SENT_BY, Origin
 from bot.slack.question_tasks import Tell
-from bot.store.engine import BEAT_S
-from bot.store.store import DROPPED, Unfinished
+from bot.store.base import BEAT_S, DROPPED, Unfinished
 from bot.texts import Text
 from handlers.gate import Gate
 from handlers.inbox import AT_ONCE, SHOWN_WORDS, GaveUp, Inbox
-from handlers.parsing.question import Question, plain_text, read_question
+from handlers.parsing.question import SENT_BY, Origin, Question, plain_text, read_question
 from handlers.user_actions import TOO_LATE_S, Deed, NotDone, Why, read_deed
 
 _EVERY_S = BEAT_S

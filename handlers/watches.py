@@ -6,7 +6,7 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -70,12 +70,6 @@ class PodSeen(NamedTuple):
     @property
     def cause(self) -> str:
         return self.report.findings[0].code
-
-
-def waiting_pod(snapshot: Any) -> str:
-    """The `namespace/name` of the waiting pod that a snapshot of `why` is about; empty for any other snapshot."""
-    scene = getattr(snapshot, "scene", None)
-    return f"{scene.pod.namespace}/{scene.pod.name}" if isinstance(scene, PodScene) else ""
 
 
 class Watches:

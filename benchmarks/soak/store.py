@@ -14,7 +14,8 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.digest.schedule import Schedule, occurrences
-from bot.store.engine import StoreError, open_engine, store_errors
+from bot.store.base import StoreError, store_errors
+from bot.store.engine import open_engine
 from bot.store.tables import alerts, audit, changes, digest_runs, digests, incident_events, incidents, outbox, seen
 
 _LOOKS_S = 2.0

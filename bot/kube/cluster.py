@@ -189,6 +189,11 @@ async def _seen(source: str, reading: Awaitable[T]) -> T | Gap:
         return gap(source, error.message, error.hint)
 
 
+async def as_read(value: T) -> T:
+    """Wraps a value that need not be read as an awaitable, to stand among real reads."""
+    return value
+
+
 Scheme = Literal["http", "https"]
 _AT_ONCE = 8
 

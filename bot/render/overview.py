@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from msgspec import structs
 
-from bot.finding_codes import Proof, about
+from bot.finding_codes import CODES, Proof
 from bot.render.words import age, cells, instant, visible
 from bot.report import Finding, NameList, NextAction, Report, Rows, Table, Uuid, more_than_info
 from bot.rows import FREE, GpuRow, state_in_words
@@ -98,7 +98,7 @@ def steps_shown(report: Report) -> list[NextAction]:
     """Next actions at a glance: up to three of the cause, then one of each other finding while there is room. Where
     several nodes have problems each gets one. A report that is all advice is shown whole.
     """
-    first = about(report.findings[0].code) if report.findings else None
+    first = CODES.get(report.findings[0].code) if report.findings else None
     if first is None or first.proof in _OF_ADVICE or report.findings[0].code == "own-finding":
         return list(dict.fromkeys(action for finding in report.findings for action in finding.next_actions))
     each_alike = report.subject.kind == "Nodes" and len(more_than_info(report.findings)) > 1

@@ -7,9 +7,8 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple, TypeVar, cast
 
 import aiohttp
@@ -179,8 +178,7 @@ class Gateway:
 
     async def fit(self, message: Message, send: Callable[[Message], Awaitable[T]]) -> tuple[T, Message]:
         """Sends the message, or the first simpler form of it that Slack takes; gives that form as well."""
-        newer, plain = message._replace(blocks=message.newer, newer=()), message._replace(newer=())
-        forms = chain([newer] if newer.blocks and self._takes_newer else [], [plain], degraded(plain))
+        forms = self._forms(message)
         form, is_refused = next(forms), False
         while True:
             try:
@@ -191,10 +189,19 @@ class Gateway:
                 if simpler is None:
                     raise
                 # What is refused in the next form, too, is not, or not alone, for its kinds of blocks.
-                form, is_refused = simpler, form is newer and failure.error in _UNKNOWN_KIND
+                is_newer = bool(message.newer) and form.blocks == message.newer
+                form, is_refused = simpler, is_newer and failure.error in _UNKNOWN_KIND
             else:
                 self._takes_newer = self._takes_newer and not is_refused
                 return sent, form
+
+    def _forms(self, message: Message) -> Iterator[Message]:
+        """The message with its newer blocks, where the workspace takes these, without them, and ever simpler."""
+        if message.newer and self._takes_newer:
+            yield message._replace(blocks=message.newer, newer=())
+        plain = message._replace(newer=())
+        yield plain
+        yield from degraded(plain)
 
     async def upload(self, channel: str, files: Sequence[File], *, thread_ts: str = "") -> None:
         """Shares the files, if there are any, in the channel or thread as one message."""

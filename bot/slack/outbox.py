@@ -23,7 +23,7 @@ from bot.slack.gateway import Gateway, Posted
 from bot.slack.message import File, Message
 from bot.slack.render.text import escape
 from bot.store import Store, StoreError
-from bot.store.engine import BEAT_S, HOLDS_S
+from bot.store.base import BEAT_S, HOLDS_S
 from bot.store.facts import Fact
 from bot.store.outbox_rows import SPACING, QueuedMessage, StoredFile, stored_file
 from bot.texts import in_english

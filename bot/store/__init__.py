@@ -1,6 +1,6 @@
 """The store, the bot's memory: one database, SQLite beside the process or PostgreSQL for more than one replica."""
 
-from bot.store.engine import NoStoreError, StoreError
+from bot.store.base import NoStoreError, StoreError
 from bot.store.store import Store, open_beside, open_store
 
 __all__ = [

@@ -16,7 +16,7 @@ from sqlalchemy import Row, and_, bindparam, delete, exists, func, insert, or_, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.kube.times import parse_time
-from bot.store.engine import OvertakenError, StoredRows, transaction
+from bot.store.base import OvertakenError, StoredRows, transaction
 from bot.store.tables import alerts, incidents
 from bot.store.timeline import note
 from bot.triage.routes import Ignored

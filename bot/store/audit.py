@@ -18,7 +18,7 @@ import msgspec
 from sqlalchemy import insert, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.engine import StoredRows, columns
+from bot.store.base import StoredRows, columns
 from bot.store.tables import audit
 
 PAGE = 500

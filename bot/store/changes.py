@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from bot.changes.journal import ENDS, ChangeEvent, KnownChange
 from bot.changes.record import Record, read_record, with_times_of, write_record
 from bot.store.audit import Audit, AuditedRows, AuditLine
-from bot.store.engine import TakenError, columns
+from bot.store.base import TakenError, columns
 from bot.store.tables import approvals, audit, changes
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from bot.digest.figures import Figures
 from bot.digest.schedule import Occurrence, Schedule
 from bot.store.audit import Audit, AuditedRows, AuditLine
-from bot.store.engine import HOLDS_S, insert_unless
+from bot.store.base import HOLDS_S, insert_unless
 from bot.store.facts import is_known, make_known
 from bot.store.tables import digest_runs, digests
 

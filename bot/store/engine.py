@@ -1,7 +1,4 @@
-"""Opens the database, with SQLite's particulars, and holds what all parts of the store use.
-
-A process owns what it has claimed while it lives, which it shows every `BEAT_S` by renewing all its claims.
-"""
+"""Opens the database, with SQLite's particulars; PostgreSQL's clock; who sends from the outbox of one database."""
 
 import asyncio
 import contextlib
@@ -12,135 +9,29 @@ import socket
 import sqlite3
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from sqlalchemy import URL, Executable, Row, Table, UpdateBase, and_, event, insert, make_url, or_, select, text, update
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy import URL, event, make_url, text
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
-from bot.errors import BotError
+from bot.store.base import (
+    NoStoreError,
+    OlderStoreError,
+    StoredRows,
+    StoreError,
+    begin_to_write,
+    hint_for,
+    store_errors,
+)
 from bot.store.migrations import NEWEST, OtherSchemaError, migrate, revision
-from bot.store.tables import duties
 from bot.texts import Text
 
-T = TypeVar("T")
-
 _CONNECT_S, _COMMAND_S = 5, 30
-_TRIES = 4
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
-
-
-class StoreError(BotError):
-    """The store could not be read or written."""
-
-    exit_code = 3
-
-
-class NoStoreError(StoreError):
-    """The store does not exist yet."""
-
-
-class TakenError(StoreError):
-    """Another process was first to write a row with the same key."""
-
-
-class OlderStoreError(StoreError):
-    """The store was written by an older hami-bot; the next start of the bot upgrades it."""
-
-
-class OvertakenError(SQLAlchemyError):
-    """Rows that a transaction read are no longer the newest: the transaction has to begin again."""
-
-
-@contextlib.contextmanager
-def store_errors(what: str) -> Generator[None]:
-    """Raises StoreError for any error of the database in the block; `what` names the block's work in the message."""
-    try:
-        yield
-    except SQLAlchemyError as error:
-        reason = getattr(error, "orig", None) or error
-        kind = TakenError if isinstance(error, IntegrityError) else StoreError
-        raise kind(f"{what}: {reason}", hint=_hint(str(reason))) from error
-    except OSError as error:
-        raise StoreError(f"{what}: {error}", hint=Text("error-store.check-database")) from error
-
-
-_INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
-
-
-def insert_unless(database: AsyncEngine | AsyncConnection, table: Table) -> Any:
-    """An insert that can do nothing, or update the row, where the key exists already (`ON CONFLICT`)."""
-    return _INSERT[database.dialect.name](table)
-
-
-def columns(row: Row[Any]) -> dict[str, Any]:
-    """The values of a row, by the names of its columns."""
-    return row._asdict()  # pyright: ignore[reportPrivateUsage]  # public, in spite of its name
-
-
-class StoredRows:
-    """A part of the store. Its methods raise only StoreError, and nearly all of them are a single transaction."""
-
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
-        self._engine = engine
-        self._now = now
-
-    @contextlib.asynccontextmanager
-    async def _reading(self, what: str) -> AsyncGenerator[AsyncConnection]:
-        with store_errors(what):
-            async with self._engine.connect() as connection:
-                yield connection
-
-    @contextlib.asynccontextmanager
-    async def _writing(self, what: str) -> AsyncGenerator[AsyncConnection]:
-        with store_errors(what):
-            async with self._engine.begin() as connection:
-                yield connection
-
-    async def _read(self, what: str, query: Executable) -> Sequence[Row[Any]]:
-        async with self._reading(what) as connection:
-            return (await connection.execute(query)).all()
-
-    async def _first(self, what: str, query: Executable) -> Row[Any] | None:
-        async with self._reading(what) as connection:
-            return (await connection.execute(query)).first()
-
-    async def _scalars(self, what: str, query: Executable) -> Sequence[Any]:
-        return [row[0] for row in await self._read(what, query)]
-
-    async def _scalar(self, what: str, query: Executable) -> Any:
-        row = await self._first(what, query)
-        return row[0] if row else None
-
-    async def _write(self, what: str, statement: UpdateBase) -> int:
-        """Executes the statement, and gives how many rows it changed."""
-        async with self._writing(what) as connection:
-            return (await connection.execute(statement)).rowcount
-
-
-async def transaction(engine: AsyncEngine, what: str, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-    """The result of `work` in a transaction, tried four times at most against other replicas. Raises StoreError."""
-    with store_errors(what):
-        for _ in range(_TRIES - 1):
-            with contextlib.suppress(IntegrityError, OvertakenError):
-                async with engine.begin() as connection:
-                    return await work(connection)
-        async with engine.begin() as connection:
-            return await work(connection)
-
-
-def _hint(reason: str) -> Text:
-    if "locked" in reason:
-        return Text("error-store.another-process-holds-it")
-    if "not a database" in reason or "malformed" in reason:
-        return Text("error-store.damaged-or-something-else")
-    if "full" in reason:
-        return Text("error-store.make-room-on-disk")
-    return Text("error-store.check-address")
 
 
 @contextlib.asynccontextmanager
@@ -153,7 +44,7 @@ async def open_engine(url: str, patience: float, *, make: bool = True) -> AsyncG
                     problem = (await connection.exec_driver_sql("PRAGMA quick_check(1)")).scalar()
                     if problem != "ok":
                         damaged = Text("error-store.damaged", shown=shown, problem=problem)
-                        raise StoreError(damaged, hint=_hint("malformed"))
+                        raise StoreError(damaged, hint=hint_for("malformed"))
                 try:
                     found = await connection.run_sync(migrate if make else revision)
                 except OtherSchemaError as error:
@@ -210,20 +101,17 @@ async def _engine(address: URL, patience: float) -> AsyncEngine:
     pool = {"poolclass": AsyncAdaptedQueuePool, "pool_size": 1, "max_overflow": 0}
     engine = create_async_engine(address, hide_parameters=True, **pool)  # answers do not belong into the log
 
+    event.listen(engine.sync_engine, "begin", begin_to_write)
+
     @event.listens_for(engine.sync_engine, "connect")
     def configure(connection: Any, _record: Any) -> None:  # pyright: ignore[reportUnusedFunction]  # the event calls it
-        connection.isolation_level = None  # the driver begins no transactions of its own accord: `begin` does
+        connection.isolation_level = None  # the driver begins no transactions of its own accord: `begin_to_write` does
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
         _write_ahead(cursor, time.monotonic() + patience)
         cursor.execute("PRAGMA synchronous = FULL")  # a message that was accepted survives a power cut
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()
-
-    @event.listens_for(engine.sync_engine, "begin")
-    def begin(connection: Any) -> None:  # pyright: ignore[reportUnusedFunction]  # the event calls it
-        # One that reads first and writes later would be refused, not kept waiting, if another wrote meanwhile.
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     @event.listens_for(engine.sync_engine, "invalidate")
     def give_up(connection: Any, _record: Any, _error: Any) -> None:  # pyright: ignore[reportUnusedFunction]  # as above
@@ -260,10 +148,6 @@ def _is_file(address: URL) -> bool:
     return address.get_backend_name() == "sqlite" and address.database not in (None, "", ":memory:")
 
 
-BEAT_S = 2.0
-"""Seconds between two renewals by which a process shows that it lives."""
-HOLDS_S = 8.0
-"""Seconds without a renewal after which a process counts as dead, and others take over its claims."""
 _NOW = text("SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)")
 
 
@@ -282,26 +166,6 @@ class DatabaseClock(StoredRows):
         asked = time.monotonic()
         at = await self._scalar("reading the database's clock", _NOW)
         self._ahead_s = at - (asked + time.monotonic()) / 2
-
-
-class TaskLeases(StoredRows):
-    """The leases of periodic tasks in the store."""
-
-    async def hold(self, name: str, owner: str, seconds: float) -> bool:
-        """Takes or renews a task's lease for `seconds`; True if `owner` has it. Nothing relies on a sole owner."""
-        now = self._now()
-
-        async def taken(connection: AsyncConnection) -> bool:
-            here = and_(duties.c.name == name, or_(duties.c.owner == owner, duties.c.until <= now))
-            renewed = update(duties).where(here).values(owner=owner, until=now + seconds)
-            if (await connection.execute(renewed)).rowcount == 1:
-                return True
-            if await connection.scalar(select(duties.c.name).where(duties.c.name == name)) is not None:
-                return False
-            await connection.execute(insert(duties).values(name=name, owner=owner, until=now + seconds))
-            return True
-
-        return await transaction(self._engine, "taking a lease", taken)
 
 
 _LONGEST_NAME = 64  # of the outbox's owner

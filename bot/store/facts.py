@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sqlalchemy import and_, delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.store.engine import StoredRows, insert_unless
+from bot.store.base import StoredRows, insert_unless
 from bot.store.tables import facts, marks
 
 KEPT_S = 8 * 86400.0

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.report import SEVERITIES, Severity
 from bot.store.alerts import IGNORED, OVER, conditions_of, count_once, name_of, note_needs, parts
 from bot.store.audit import AuditedRows, AuditLine
-from bot.store.engine import transaction
+from bot.store.base import transaction
 from bot.store.facts import is_known, make_known
 from bot.store.tables import alerts, incident_events, incidents, outbox
 from bot.store.timeline import event_of, note, queue

@@ -16,7 +16,7 @@ import msgspec
 from sqlalchemy import Row, and_, case, delete, exists, func, insert, not_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.store.engine import StoredRows, columns, insert_unless
+from bot.store.base import StoredRows, columns, insert_unless
 from bot.store.facts import Fact, keep_fact
 from bot.store.tables import outbox, outbox_files
 

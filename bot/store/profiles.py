@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import delete, insert, or_, select
 
 from bot.errors import NotFound
-from bot.store.engine import StoredRows, TakenError
+from bot.store.base import StoredRows, TakenError
 from bot.store.tables import profiles
 from bot.texts import Text
 

@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import and_, delete, exists, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.store.engine import StoredRows
+from bot.store.base import StoredRows
 from bot.store.tables import incident_events, incidents, pages
 from bot.triage.state import Action, News, Page
 from bot.triage.summary import IncidentEvent

@@ -32,7 +32,7 @@ from bot.slack.gateway import Gateway
 from bot.slack.render.report import render_report
 from bot.slack.render.text import total_text
 from bot.store import StoreError, open_beside
-from bot.store.engine import NoStoreError, OlderStoreError
+from bot.store.base import NoStoreError, OlderStoreError
 from bot.store.facts import Mark, MarkRows
 from bot.texts import LANGUAGES, Language, Prose, Text, Texts
 from handlers.cluster_choice import ClusterChoice, open_sources, usual_language

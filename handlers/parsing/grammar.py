@@ -15,11 +15,11 @@ import click
 
 from bot.changes.kinds import VERBS
 from bot.errors import UsageError
-from bot.finding_codes import CODES, PROOFS, about, words_of
+from bot.finding_codes import CODES, PROOFS, words_of
 from bot.texts import LANGUAGES, Language, Prose, Text, Texts, in_english, literal, together
-from playbooks.own.discovery import RESERVED, find, is_verb, verbs
+from playbooks.own.discovery import RESERVED, find, own, verbs
 from playbooks.own.interface import OwnPlaybookError
-from playbooks.playbook import Playbook
+from playbooks.playbook import Playbook, load
 
 _CLOSE = 0.5
 _CLOSE_WORD = 0.75
@@ -94,6 +94,12 @@ class Grammar(click.Group):
         self.instead: dict[str, Callable[[], click.Command]] = {}
         self.later: dict[str, Callable[[], Sequence[click.Command]]] = {}
         self._hidden: set[str] = set()
+        self._of_playbooks: dict[str, click.Command] = {}
+        """The commands of the bot's own playbooks that were asked for; a team's may change at any time."""
+
+    def has(self, verb: str) -> bool:
+        """Whether a command of the surface or a playbook has this name, without an import."""
+        return verb in self.commands or verb in self.later or verb in load() or verb in own().sources
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         shown = {name for name, command in self.commands.items() if not command.hidden}
@@ -119,7 +125,11 @@ class Grammar(click.Group):
             return self.commands[cmd_name]
         if cmd_name in self.instead:
             return self.instead[cmd_name]()
-        return self.playbook(cmd_name) if is_verb(cmd_name) else None
+        if cmd_name not in load():
+            return self.playbook(cmd_name) if cmd_name in own().sources else None
+        if cmd_name not in self._of_playbooks:
+            self._of_playbooks[cmd_name] = self.playbook(cmd_name)
+        return self._of_playbooks[cmd_name]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -160,16 +170,16 @@ class Grammar(click.Group):
             words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
             anything = {"ignore_unknown_options": True}
             return click.Command(verb, callback=complain, params=[words], help=about, context_settings=anything)
-        own = [parameter.name for parameter in playbook.parameters if parameter.name]
+        names = [parameter.name for parameter in playbook.parameters if parameter.name]
 
         def ask(**values: Any) -> ParsedQuestion:
-            request = playbook.request(**{name: values.pop(name) for name in own})
+            request = playbook.request(**{name: values.pop(name) for name in names})
             return ParsedQuestion(playbook, request, values)
 
         return click.Command(
             playbook.verb,
             callback=ask,
-            params=[*playbook.parameters, *(option for option in self.options() if option.name not in own)],
+            params=[*playbook.parameters, *(option for option in self.options() if option.name not in names)],
             help=playbook.summary,
             short_help=playbook.summary,
             epilog=f"Example: {self.name} {playbook.example}",
@@ -186,10 +196,10 @@ def example_of(verb: str) -> str:
 
 def explain_code(text: str) -> Text | None:
     """What a finding code means, how it is proven and what usually helps; None for a word that is no code."""
-    facts = about(text.lower())
+    code = text.lower()
+    facts = CODES.get(code)
     if facts is None:
         return None
-    code = text.lower()
     fix = words_of(code, "fix")
     lines = [
         code,
@@ -325,7 +335,7 @@ def unknown_verb(word: str, known: Sequence[str], program: str, *, is_sentence: 
         hint = Text("error-command.sentences-in-slack", known=", ".join(known))
     elif near:
         hint = Text("error-command.did-you-mean", meant=near[0])
-        example = f"{program} {example_of(near[0])}" if is_verb(near[0]) else ""
+        example = f"{program} {example_of(near[0])}" if near[0] in verbs() else ""
     return UsageError(Text("error-command.no-verb", word=repr(word)), hint=hint, example=example)
 
 

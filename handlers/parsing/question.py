@@ -11,18 +11,32 @@ import shlex
 import string
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from bot.changes.kinds import VERBS
 from bot.errors import UsageError
-from bot.slack.people import Origin
 from bot.slack.render.blocks import AskButton, read_value
 from bot.slack.render.text import LOOKALIKES
 from bot.texts import Text
 from handlers.parsing.grammar import DASHES, straight_option
-from handlers.parsing.slack_grammar import BOT, COMMAND
+from handlers.parsing.slack_grammar import BOT, COMMAND, as_command, begins_as_command
+
+
+class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a payload says about a person's home: `claims` are pairs of a team (`T…`, or `E…` for a whole Grid) and its
+    enterprise, empty where it is not said. `is_said`: the pairs are enough to decide, if none is foreign.
+    """
+
+    user: str
+    claims: tuple[tuple[str, str], ...] = ()
+    is_said: bool = False
+
+
+SENT_BY: ContextVar[Origin | None] = ContextVar("sent_by", default=None)
+"""Who sent the payload that the current task is about; None for a task that nobody's payload began."""
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -257,6 +271,19 @@ def split_words(text: str) -> list[str]:
         return [word.replace("’", "'") for word in shlex.split(_APOSTROPHE.sub("’", straight))]
     except ValueError as error:
         raise UsageError(Text("error-command.quotes-do-not-match")) from error
+
+
+def command_in(text: str) -> list[str] | None:
+    """The words of the text if they are a command, or none at all; None for a sentence. Raises UsageError for text that
+    is too long, and for a command whose quotes do not match.
+    """
+    try:
+        words = split_words(text)
+    except UsageError:
+        if len(text) > LONGEST or begins_as_command(text):
+            raise
+        return None
+    return as_command(words) if words else []
 
 
 def plain_text(text: str) -> str:

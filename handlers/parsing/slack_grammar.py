@@ -37,7 +37,7 @@ from playbooks.fit.gpu_words import model_in
 from playbooks.fit.manifest import ManifestFile
 from playbooks.gather.subject import parse_subject
 from playbooks.own import discovery
-from playbooks.own.discovery import find, is_verb, verbs
+from playbooks.own.discovery import find, verbs
 from playbooks.playbook import load
 
 Kind = Literal["pod", "node", "namespace"]
@@ -129,7 +129,7 @@ def understand(
     """Reads the request from the words. Raises UsageError, whose hint ends with an example."""
     asked = takewhile(lambda word: word != "because", words)  # a reason is free text
     if flag := next((word for word in asked if word in _HELP_FLAGS), None):
-        words = ["help", *(word for word in words if word != flag and (is_verb(word) or word in _OF_SLACK))][:2]
+        words = ["help", *(word for word in words if word != flag and (word in verbs() or word in _OF_SLACK))][:2]
     try:
         return read(build_grammar(), list(words) or ["help"])
     except UsageError as error:
@@ -147,7 +147,7 @@ def example(words: Sequence[str]) -> str:
 def with_program(words: str, program: str) -> str:
     """Words that a person may type, with `program` (`/hami`, `@hami-bot` or "") before them if they ask something."""
     bare = words.removeprefix(f"{COMMAND} ")
-    is_question = bare != words or bare.partition(" ")[0] in (*verbs(), *build_grammar().commands)
+    is_question = bare != words or build_grammar().has(bare.partition(" ")[0])
     return f"{program} {bare}".strip() if is_question else words
 
 
@@ -232,8 +232,7 @@ def _lang() -> list[click.Parameter]:
 @click.pass_context
 def _help(ctx: click.Context, verb: str | None, say: Texts) -> Help:
     if verb is not None and verb != _MORE:
-        is_known = is_verb(verb) or verb in build_grammar().commands
-        word = None if is_known and len(verb.split()) == 1 else explain_word(verb)
+        word = None if build_grammar().has(verb) and len(verb.split()) == 1 else explain_word(verb)
         return Help(say.words(word) if word else explain(ctx, verb, say))
     if verb is None:
         first = {example: say.words(summary) for example, summary in FIRST.items()}
@@ -271,7 +270,7 @@ def begins_as_command(text: str) -> bool:
     first, _, more = text.strip().lower().partition(" ")
     if first in HOW_TO_REVERT and more and not IS_ID.match(more):
         return False
-    return is_verb(first) or first in build_grammar().commands
+    return build_grammar().has(first)
 
 
 def as_command(words: Sequence[str]) -> list[str] | None:

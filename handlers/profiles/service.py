@@ -44,7 +44,7 @@ from handlers.profiles.captures import PATIENCE_S as ROOM_S
 from handlers.profiles.captures import CaptureAnswer, CaptureRequest, Captures, ReadingRoom, answer_capture, audited
 from handlers.profiles.kept import Contents, answer_about, contents_of, is_reference, kept_report, loader
 from handlers.profiles.words import VERB, ProfileAsked, ShowKept
-from handlers.threads import note_done, usual_cluster
+from handlers.threads import note_done
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, NotDone, Nothing
 from playbooks.profile.fetch import FetchedProfile, ProfileSnapshot, gather
 from playbooks.profile.request import KINDS, Request
@@ -123,7 +123,7 @@ class ProfileService:
         request = asked.request.within(
             longest_s=settings.longest_s, limit_bytes=settings.most_bytes, namespaces=settings.namespaces
         )
-        cluster = self._deps.cluster_of(asked.options.get("cluster") or await usual_cluster(self._deps, question))
+        cluster = self._deps.cluster_of(asked.options.get("cluster") or await self._deps.usual_cluster(question))
         wanted = CaptureRequest(cluster, str(request.target or ""), request.kind, request.seconds)
         joined = Text("profile.joined") if self._captures.is_running(wanted) else ""
         ends_at = time.monotonic() + request.seconds

@@ -56,10 +56,8 @@ async def _slices(cluster: Cluster) -> list[ResourceSlice]:
         return []
 
 
-async def gather_claims(cluster: Cluster, pod: Pod) -> ClaimsSeen | None:
-    """Reads what bears on the pod's ResourceClaims; None if it has none. Other pods' claims tell taken devices."""
-    if not pod.spec.resource_claims:
-        return None
+async def gather_claims(cluster: Cluster, pod: Pod) -> ClaimsSeen:
+    """Reads what bears on the pod's ResourceClaims. Other pods' claims tell taken devices."""
     return ClaimsSeen(
         *await asyncio.gather(
             seen("resource claims", _whole(cluster, RESOURCE_CLAIMS)),

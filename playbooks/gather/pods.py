@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from bot.errors import SourceError
 from bot.hami.installation.dra import has_hami_claims
-from bot.hami.installation.install import is_anothers
+from bot.hami.installation.install import is_anothers, went_past_hami
 from bot.hami.pods.allocations import reserved_node, waits
 from bot.hami.pods.request_parsing import asked_resources
 from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, NODE_UNFIT, LogLine, lines_about, parse_line, pod_key_of
-from bot.kube.cluster import Cluster, seen
+from bot.kube.cluster import Cluster, as_read, seen
 from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import DAEMON_SETS, EVENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Event, Node, Pod, Workload
 from bot.report import Gap, Subject, gap
@@ -27,7 +27,7 @@ from playbooks.gather.node_side import (
     gather_volcano_plugins,
 )
 from playbooks.gather.nodes_in_question import gather_nodes_in_question, gather_owners
-from playbooks.gather.scheduler_logs import ExtenderLines, as_read
+from playbooks.gather.scheduler_logs import ExtenderLines
 from playbooks.gather.scheduler_process import gather_process, with_ended, with_ghosts
 from playbooks.gather.scheduling import (
     Capacity,
@@ -39,7 +39,7 @@ from playbooks.gather.scheduling import (
 )
 from playbooks.gather.subject import AbsentPod, only_own_namespace
 from playbooks.gather.usage import FEW_WITHIN_S, MeasuredNodes, scraped
-from playbooks.gather.webhook import FAILED_CALL, gather_webhook, went_past_hami
+from playbooks.gather.webhook import FAILED_CALL, gather_webhook
 from playbooks.playbook import Sources
 from playbooks.scenes.cluster import ClusterScene, Messages, Named
 from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
@@ -203,7 +203,7 @@ async def gather_waiting_pod(pod: Pod, sources: Sources, group: str) -> PodScene
         gather_owners(cluster, nodes),
         gather_nodes_in_question(cluster, pod, nodes, install.config),
         with_ghosts(sources, process, capacity.pods),
-        gather_claims(cluster, pod),
+        gather_claims(cluster, pod) if pod.spec.resource_claims else as_read(None),
         gather_volcano_plugins(cluster, pod),
         gather_queued(cluster, pod) if held_by_kueue else as_read(None),
     )

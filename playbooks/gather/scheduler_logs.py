@@ -5,7 +5,7 @@ before a restart. Other questions only read the newest lines of the extenders.
 import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,8 +18,6 @@ from bot.kube.models import Pod, Workload
 from bot.kube.times import parse_time
 from bot.report import Gap, gap
 from bot.texts import Text
-
-T = TypeVar("T")
 
 CONTAINERS = (EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER)
 LIMIT_BYTES = 512 * 1024 * 1024
@@ -151,8 +149,3 @@ def left_out(source: str, log: LogLines) -> Gap:
     if log.ends_early:
         return gap(source, Text("error-gather.newest-lines-missing"), Text("error-gather.shorter-time-is-whole"))
     return gap(source, Text("error-gather.older-lines-missing"))
-
-
-async def as_read(value: T) -> T:
-    """Wraps a value that need not be read as an awaitable, to stand among real reads."""
-    return value

@@ -25,7 +25,7 @@ from bot.hami.scheduler_logs.log_lines import (
     parse_line,
 )
 from bot.hami.scheduler_logs.scheduling_events import parse_unschedulable, strip_combined
-from bot.kube.cluster import Cluster, LogWanted, PodGet, PodPorts, seen, served
+from bot.kube.cluster import Cluster, LogWanted, PodGet, PodPorts, as_read, seen, served
 from bot.kube.hami_pods import (
     EXTENDER_CONTAINER,
     FATAL,
@@ -40,7 +40,7 @@ from bot.kube.models import PODS, Holder, Pod
 from bot.report import Gap, gap
 from bot.texts import Text
 from playbooks.gather.node_side import ContainerLogs, LogSeen, events_of, gather_logs
-from playbooks.gather.scheduler_logs import ExtenderLines, as_read, gather_extender_lines, left_out, source_of
+from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines, left_out, source_of
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.playbook import Sources
 

@@ -5,9 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from bot.hami.installation.install import Install
-from bot.hami.pods.allocations import reserved_node
-from bot.hami.pods.request_parsing import DeviceConfig, asked_resources
-from bot.kube.cluster import Cluster, LogWanted, seen
+from bot.kube.cluster import Cluster, LogWanted, as_read, seen
 from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import (
     ENDPOINT_SLICES,
@@ -19,13 +17,12 @@ from bot.kube.models import (
     Kind,
     MutatingWebhookConfiguration,
     Namespace,
-    Pod,
     Resource,
     Service,
     Webhook,
 )
 from bot.report import Gap
-from playbooks.gather.scheduler_logs import ExtenderLines, as_read, gather_extender_lines
+from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 
 R = TypeVar("R", bound=Resource)
 
@@ -104,12 +101,6 @@ class WebhookSeen(NamedTuple):
         """The namespace's labels; None if they could not be read."""
         found = () if isinstance(self.namespaces, Gap) else self.namespaces
         return next((candidate.metadata.labels or {} for candidate in found if candidate.name == namespace), None)
-
-
-def went_past_hami(pod: Pod, install: Install, config: DeviceConfig) -> bool:
-    """Whether the pod asks for HAMi's resources, names another scheduler, and got no device from HAMi."""
-    elsewhere = pod.spec.scheduler_name != install.scheduler_name
-    return elsewhere and not reserved_node(pod.metadata) and bool(asked_resources(pod, config))
 
 
 async def gather_webhook(

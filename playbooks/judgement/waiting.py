@@ -6,12 +6,12 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from bot.hami.installation.install import went_past_hami
 from bot.hami.pods.request_parsing import DeviceConfig, asked_resources
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, gap, step
 from bot.texts import Text
-from playbooks.gather.webhook import went_past_hami
 from playbooks.quotes import kubectl
 from playbooks.rule import FindingsSoFar, Stage, before, rule, run
 from playbooks.rules.admission.before_scheduling import amounts_unread, anothers, gated, nothing_asked, policies_unread

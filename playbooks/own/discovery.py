@@ -191,11 +191,6 @@ def verbs() -> tuple[str, ...]:
     return (*load(), *own().sources)
 
 
-def is_verb(word: str) -> bool:
-    """Whether a playbook answers the verb. For one of the bot's own the folder is not looked at."""
-    return word in load() or word in own().sources
-
-
 def find(verb: str) -> Playbook:
     """The playbook of one of the `verbs`. Raises OwnPlaybookError for a team's that does not work."""
     return importlib.import_module(load()[verb]).PLAYBOOK if verb in load() else playbook(verb)

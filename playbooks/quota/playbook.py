@@ -10,15 +10,13 @@ from msgspec import structs
 from bot.hami.fit.allocated_totals import build_ledger, ledger_key
 from bot.hami.fit.quotas import QuotaLimit, holds_in_filter
 from bot.hami.pods.allocations import waits
-from bot.hami.pods.request_parsing import pod_request
-from bot.hami.vendors import common_noun
+from bot.hami.pods.request_parsing import common_noun, pod_request
 from bot.hami.version import NEWEST_READ
-from bot.kube.cluster import Cluster, seen
+from bot.kube.cluster import Cluster, as_read, seen
 from bot.kube.models import EVENTS, NODES, PODS, RESOURCE_QUOTAS, Event, Node, Pod
 from bot.report import Gap, Report, Sheet, Subject, gap
 from bot.texts import Text
 from playbooks.gather.pods import PENDING, Waiting, gather_scene
-from playbooks.gather.scheduler_logs import as_read
 from playbooks.gather.scheduling import UNFINISHED, Capacity, gather_holders, gather_install, nothing_read
 from playbooks.gather.subject import gather_deserted
 from playbooks.judgement.quota import QUOTA, kept_out

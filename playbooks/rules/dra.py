@@ -206,8 +206,9 @@ DraScene = InstallScene | ClusterScene | NodesScene | GpusScene
 def unclaimed(scene: PodScene) -> Iterator[Finding]:
     """The finding that a pod asks for HAMi's resources where only ResourceClaims hand them out."""
     pod, asked, seen = scene.pod, scene.asked, scene.seen
-    offers = [] if isinstance(seen.slices, Gap) else dra.offers(dra.of_hami(seen.slices))
-    if not offers or not asked or not is_absent(seen):
+    if not asked or not is_absent(seen) or isinstance(seen.slices, Gap):
+        return
+    if not (offers := dra.offers(dra.of_hami(seen.slices))):
         return
     proofs = [*(quotes.of_resource(pod, name, value) for name, value in asked.items()), *map(of_slice, offers)]
     claim = Text("webhook-bypassed.dra", resource=next(iter(asked)))

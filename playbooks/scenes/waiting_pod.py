@@ -13,8 +13,8 @@ from bot.hami.nodes.cards import Card
 from bot.hami.nodes.node_state import is_for, wants_own_plugin
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.pod_request import PodRequest, Resources
-from bot.hami.pods.request_parsing import asked_resources, pod_request
-from bot.hami.vendors import FIRST, common_noun
+from bot.hami.pods.request_parsing import asked_resources, common_noun, pod_request
+from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.kube.models import Event, Node, Pod, ResourceQuota

@@ -29,7 +29,6 @@ from bot.settings.schema import AccessSettings, ProfileSettings, Settings
 from bot.slack.calls import open_client
 from bot.slack.gateway import Gateway
 from bot.slack.outbox import Outbox
-from bot.slack.people import Home
 from bot.slack.question_tasks import Work
 from bot.store import Store, open_store
 from bot.texts import Texts
@@ -39,7 +38,7 @@ from handlers.changes import listeners as changes
 from handlers.changes.service import ChangeService
 from handlers.changes.setup import ChangeDeps, ChangeSupervisor
 from handlers.deps import Deps
-from handlers.gate import Gate
+from handlers.gate import Gate, Home
 from handlers.inbox import Inbox
 from handlers.oncall import listeners as triage
 from handlers.oncall.calling import OncallPlan

@@ -10,13 +10,11 @@ import msgspec
 import pytest
 
 from bot.errors import BotError
-from bot.slack.people import Origin
 from bot.slack.question_tasks import OF_ONE, Asker
 from bot.store import Store
-from bot.store.engine import BEAT_S, HOLDS_S
-from bot.store.store import DROPPED, TRIES
+from bot.store.base import BEAT_S, DROPPED, HOLDS_S, TRIES
 from handlers.inbox import AT_ONCE
-from handlers.parsing.question import Question
+from handlers.parsing.question import Origin, Question
 from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, Deed, Nothing
 from sandbox.slack import Fault
 from tests.changes.rig import Killed, When, crash_points

@@ -275,6 +275,10 @@ def test_a_config_that_cannot_be_read_says_why_in_a_few_words(text):
     assert "\n" not in why
 
 
+def test_a_config_that_cannot_be_read_says_in_which_section():
+    assert str(read_device_config("hygon: {memoryFactor: many}")).startswith("hygon: ")
+
+
 def test_a_config_that_refers_to_itself_ends():
     assert isinstance(read_device_config("a: &x\n  resourceName: b\n  again: *x\n"), DeviceConfig)
 

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from bot.settings.schema import AccessSettings
 from bot.slack.gateway import Identity
-from bot.slack.people import LONGEST_S, Home, Origin, origin_of
+from bot.slack.people import LONGEST_S
 from bot.slack.question_tasks import DEED_S
-from handlers.gate import home_of
+from handlers.gate import Home, home_of, origin_of
+from handlers.parsing.question import Origin
 
 pytestmark = pytest.mark.sampled(20)
 

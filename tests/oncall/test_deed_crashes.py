@@ -15,12 +15,11 @@ import pytest
 from msgspec.structs import replace
 from slack_bolt.app.async_app import AsyncApp
 
-from bot.slack.people import Home
 from bot.slack.question_tasks import Work
 from bot.store import Store, open_store
-from bot.store.engine import HOLDS_S
+from bot.store.base import HOLDS_S
 from bot.triage.state import Turn
-from handlers.gate import Gate
+from handlers.gate import Gate, Home
 from handlers.inbox import Inbox
 from handlers.oncall.calling import PRESSED, SUBMITTED
 from handlers.oncall.digests import Digests

@@ -15,6 +15,7 @@ import msgspec
 
 from bot.kube.lists import API_KINDS
 from bot.kube.models import ALL_KINDS
+from bot.kube.recording.files import file_name
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.kube.recording.redact import masked
 from bot.render.overview import steps_shown
@@ -40,7 +41,7 @@ EXTENDER = "vgpu-scheduler-extender"
 COMPONENT = {"app.kubernetes.io/component": "hami-scheduler"}
 PLUGIN = {"app.kubernetes.io/component": "hami-device-plugin"}
 
-FILES = {API_KINDS[kind.plural]: f"objects/{kind.file_name}" for kind in ALL_KINDS}
+FILES = {API_KINDS[kind.plural]: f"objects/{file_name(kind)}" for kind in ALL_KINDS}
 _NO_QUOTE_NEEDED = ("not-found", "not-enough-evidence", "bot-blind", "nothing-pending", "hami-not-installed")
 
 

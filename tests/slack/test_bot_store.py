@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from bot.store.store import TRIES
+from bot.store.base import TRIES
 from sandbox.slack import Fault, SlackServer
 from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Here, a_bot, connected, staged
 from tests.slack.deliveries import acks, later

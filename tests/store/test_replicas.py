@@ -18,9 +18,8 @@ import pytest
 from bot.changes.journal import ChangeEvent
 from bot.periodic_jobs import Clock, in_background
 from bot.store import Store, open_store
-from bot.store.engine import BEAT_S, HOLDS_S
+from bot.store.base import BEAT_S, DROPPED, HOLDS_S, TRIES
 from bot.store.outbox_rows import SPACING
-from bot.store.store import DROPPED, TRIES
 from tests.changes.records import OF_SCHEDULER
 from tests.scenes import as_test
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from bot.store import Store, StoreError, open_store
-from bot.store.engine import BEAT_S, HOLDS_S
+from bot.store.base import BEAT_S, DROPPED, HOLDS_S, REMEMBERED, TRIES
 from bot.store.facts import Fact, Mark
 from bot.store.outbox_rows import DONE_KEPT, QueuedMessage, stored_file
-from bot.store.store import DROPPED, REMEMBERED, THREADS_KEPT, TRIES
+from bot.store.store import THREADS_KEPT
 from bot.texts import in_english
 from tests.scenes import as_test
 

@@ -16,7 +16,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE, DeviceConfig, read_device_config
+from bot.hami.pods.allocations import reserved_node
+from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE, DeviceConfig, asked_resources, read_device_config
 from bot.hami.version import Version, parse_version
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags
 from bot.kube.models import ConfigMap, Container, Lease, MutatingWebhookConfiguration, Node, Pod, PodSpec, Workload
@@ -119,6 +120,12 @@ def is_anothers(scheduler: str, install: Install) -> bool:
     first, own = scheduler.partition("-")[0], (install.scheduler_name, DEFAULT_SCHEDULER_NAME)
     near = (name for name in own if _likeness(first, name.partition("-")[0]) >= _NEAR_FIRST_WORD)
     return not any(_likeness(scheduler, name) >= _NEAR for name in near)
+
+
+def went_past_hami(pod: Pod, install: Install, config: DeviceConfig) -> bool:
+    """Whether the pod asks for HAMi's resources, names another scheduler, and got no device from HAMi."""
+    elsewhere = pod.spec.scheduler_name != install.scheduler_name
+    return elsewhere and not reserved_node(pod.metadata) and bool(asked_resources(pod, config))
 
 
 def _likeness(one: str, other: str) -> float:

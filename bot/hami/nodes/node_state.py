@@ -26,14 +26,13 @@ from bot.hami.nodes.registration import (
     parse_handshake,
     read_registration,
 )
-from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE, DeviceConfig
+from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE, DeviceConfig, common_noun
 from bot.hami.vendors import (
     BESIDE,
     BY_WORD,
     FIRST,
     NAMES,
     VENDORS,
-    common_noun,
     vendor_of_register_key,
     vendor_of_resource,
 )

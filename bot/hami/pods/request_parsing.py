@@ -3,14 +3,14 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from bot.hami.names import Names
 from bot.hami.nodes.cards import GO_TRUE
 from bot.hami.pods.pod_request import INT32_MAX, Constraints, PodRequest, Resources, amount_of, written
-from bot.hami.vendors import DEFAULTS, FIRST, NAMES, VENDORS, common_noun
+from bot.hami.vendors import DEFAULTS, FIRST, NAMES, VENDORS
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import NEWEST_READ, Version
 from bot.kube.models import Container, Pod
@@ -37,6 +37,12 @@ _FIXED = frozenset(
 """Resource names that a device config may leave out, because HAMi's code sets them for some vendors."""
 MOST_NAMED = 1024
 _MAX_DEPTH = 6
+
+
+def common_noun(nouns: Iterable[str]) -> str:
+    """The common word for devices with these nouns: `device` where they differ; NVIDIA's for none."""
+    found = set(nouns) or {FIRST.names.noun}
+    return found.pop() if len(found) == 1 else "device"
 
 
 class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
@@ -164,10 +170,23 @@ def read_device_config(text: str) -> DeviceConfig | str:
     """The config in the text of a `device-config.yaml`, or why the text cannot be read, in a few words."""
     try:
         document: object = next(iter(parse_documents(text)), None)
-        devices = tuple(Device(vendor, resource) for vendor in VENDORS for resource in vendor.read_resources(document))
+        devices = DEFAULTS if document is None else tuple(_devices(msgspec.convert(document, dict[str, Any])))
     except (ValueError, RecursionError) as error:
         return " ".join(str(error).split())[:160]
     return DeviceConfig(devices, frozenset(_resource_names(document)))
+
+
+def _devices(sections: Mapping[str, Any]) -> Iterator[Device]:
+    """The devices of the vendors that have a section; NVIDIA's also without one. Raises ValueError with its name."""
+    for vendor in VENDORS:
+        section = sections.get(vendor.section)
+        if section is None and vendor is not FIRST:
+            continue
+        try:
+            found = vendor.read_resources(section)
+        except ValueError as error:
+            raise ValueError(f"{vendor.section}: {error}") from error
+        yield from (Device(vendor, resources) for resources in found)
 
 
 def _resource_names(document: object, depth: int = 0) -> list[str]:

@@ -1,7 +1,7 @@
 """The vendors whose devices HAMi hands out."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import chain
 from pkgutil import resolve_name
@@ -58,12 +58,6 @@ _PATTERNS = [
     for names in NAMES
     if "{" in names.register
 ]
-
-
-def common_noun(nouns: Iterable[str]) -> str:
-    """The common word for devices with these nouns: `device` where they differ; NVIDIA's for none."""
-    found = set(nouns) or {FIRST.names.noun}
-    return found.pop() if len(found) == 1 else "device"
 
 
 @lru_cache(maxsize=1024)  # the nodes of a cluster have the same few keys

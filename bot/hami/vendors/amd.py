@@ -2,12 +2,12 @@
 
 from datetime import datetime
 
+from bot.hami.fit import verdicts as checks
 from bot.hami.fit.verdicts import INSUFFICIENT_CORE, CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState, read_json
 from bot.hami.nodes.registration import Unregistered, capacity_of, registered_cards
 from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, PodRequest, Resources
-from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import (
     AnnotatedContainer,
     Answer,

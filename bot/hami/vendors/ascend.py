@@ -2,11 +2,12 @@
 
 from collections.abc import Hashable, Mapping
 from math import ceil
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 from msgspec import structs
 
+from bot.hami.fit import verdicts as checks
 from bot.hami.fit.verdicts import (
     ALLOCATED_INSUFFICIENT,
     COMPUTE_UNITS_EXHAUSTED,
@@ -21,7 +22,6 @@ from bot.hami.fit.verdicts import (
 from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState, read_json_with_custom
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, written
-from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import (
     AnnotatedContainer,
     Answer,
@@ -29,7 +29,6 @@ from bot.hami.vendors.vendor import (
     Mutation,
     Vendor,
     amount_in,
-    section_of,
     whole_or,
 )
 from bot.hami.version import Version
@@ -130,20 +129,21 @@ class Ascend(Vendor):
     orders = True  # modules are told by the index
     plugin_labels = "app.kubernetes.io/component in (hami-ascend-device-plugin, hami-ascend)"
     plugin_names = "ascend-(k8s-)?device-plugin"
+    section = "vnpus"
     node_label = ("ascend", "on")
     node_keys = (SOFT_NODE_KEY,)
 
-    def read_resources(self, document: object) -> tuple[Resources, ...]:
-        """The chips in the config's section `vnpus`, a list before 2.9. Raises ValueError for another shape."""
-        if document is None:
+    def read_resources(self, section: object) -> tuple[Resources, ...]:
+        """The chips in the vendor's section, a list before 2.9. Raises ValueError for another shape."""
+        if section is None:
             called = ((NAMES.of(word), chip) for word, chip in CHART.items())
             return tuple(
                 Resources(word=names.word, count=names.count, memory=names.memory, cores=names.cores, chip=chip)
                 for names, chip in called
             )
-        found: Any = section_of(document, "vnpus")
-        section = msgspec.convert(found if isinstance(found, dict) else {"configs": found or []}, _AscendSection)
-        return tuple(_resources(chip, soft=section.hami_vnpu_core) for chip in section.configs if chip.common_word)
+        given = cast("object", section if isinstance(section, dict) else {"configs": section or []})
+        found = msgspec.convert(given, _AscendSection)
+        return tuple(_resources(chip, soft=found.hami_vnpu_core) for chip in found.configs if chip.common_word)
 
     def hinted(self, resources: Resources, hints: Mapping[str, int]) -> Resources:
         """The chip's resources, with the soft split on where a recording says so for all nodes (`hamiVnpuCore`)."""

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import msgspec
 
+from bot.hami.fit import verdicts as checks
 from bot.hami.fit.verdicts import INSUFFICIENT_CORE, NUMA_NOT_FIT, CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import capacity_of, cards_like
 from bot.hami.pods.pod_request import ContainerRequest, PodRequest, Resources, amount_of, to_int32
-from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Counted, Denied, Mutation
 from bot.hami.version import Version
 from bot.kube.models import Container, Node

@@ -1,8 +1,8 @@
 """Biren's GPUs [HAMi v2.10 pkg/device/biren/device.go]."""
 
+from bot.hami.fit import verdicts as checks
 from bot.hami.names import Names
 from bot.hami.nodes.cards import read_custom_of_100
-from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 

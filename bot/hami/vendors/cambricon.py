@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
+from bot.hami.fit import verdicts as checks
 from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import WHOLE_CARD
-from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import CountedByCores
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from bot.hami.fit import verdicts as checks
 from bot.hami.fit.verdicts import (
     EXCLUSIVE_CONFLICT,
     INSUFFICIENT_CORE,
@@ -22,7 +23,6 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources, written
-from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Counted, Denied, Found, Mutation, Rescanned
 from bot.hami.version import Version
 from bot.kube.models import Container, Node

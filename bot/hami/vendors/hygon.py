@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from bot.hami.fit import verdicts as checks
 from bot.hami.names import Names
 from bot.hami.nodes.cards import read_strict_text
 from bot.hami.pods.pod_request import Resources
-from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 
@@ -40,9 +40,9 @@ class Hygon(Vendor):
     node_label = ("dcu", "on")
     card_checks = (checks.HEALTH, checks.TYPE, checks.UUID, checks.SLOTS, checks.MUTEX, *checks.AMOUNTS)
 
-    def read_resources(self, document: object) -> Sequence[Resources]:
+    def read_resources(self, section: object) -> Sequence[Resources]:
         """The devices under this class's name: DCUs and HCUs share a section, whose resource name tells them apart."""
-        found = super().read_resources(document)
+        found = super().read_resources(section)
         return [each for each in found if (each.count == _HCU) == (self.names.count == _HCU)]
 
 

@@ -1,14 +1,12 @@
 """Iluvatar's GPUs: one device for each chip in the device config [HAMi v2.10 pkg/device/iluvatar/device.go]."""
 
-from typing import Any
-
 import msgspec
 
+from bot.hami.fit import verdicts as checks
 from bot.hami.names import Names
 from bot.hami.nodes.cards import read_strict_text
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources
-from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Mutation, Vendor, amount_in, section_of, whole_or
+from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Mutation, Vendor, amount_in, whole_or
 from bot.hami.version import Version
 from bot.kube.models import Container
 
@@ -39,17 +37,17 @@ class Iluvatar(Vendor):
         capacity="iluvatar.ai/vcuda-core",
         capacity_unit=100,
     )
+    section = "iluvatars"
     unit_mib = 256
     wraps_count = True
     flag = "enable-iluvatar"
     locks_since = Version(2, 8, 0)
     plugin_names = "(ix|iluvatar)-device-plugin"
 
-    def read_resources(self, document: object) -> tuple[Resources, ...]:
-        found: Any = section_of(document, "iluvatars")
+    def read_resources(self, section: object) -> tuple[Resources, ...]:
         called = map(self.names.of, _CHIPS)
         chart = [_Chip(names.word, names.count, names.memory, names.cores) for names in called]
-        chips = chart if document is None else msgspec.convert(found or [], list[_Chip])
+        chips = chart if section is None else msgspec.convert(section or [], list[_Chip])
         return tuple(
             Resources(
                 word=chip.common_word,

@@ -6,6 +6,7 @@ from collections import defaultdict
 
 import msgspec
 
+from bot.hami.fit import verdicts as checks
 from bot.hami.fit.verdicts import INSUFFICIENT_CORE, UNHEALTHY, CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
@@ -17,7 +18,6 @@ from bot.hami.pods.pod_request import (
     Resources,
     written,
 )
-from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import (
     AnnotatedContainer,
     Answer,

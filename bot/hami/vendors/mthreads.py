@@ -1,9 +1,9 @@
 """Moore Threads' GPUs [HAMi v2.10 pkg/device/mthreads/device.go]."""
 
+from bot.hami.fit import verdicts as checks
 from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import ContainerRequest, Resources
-from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import AnnotatedContainer, Answer, CountedByCores, Denied, Mutation, amount_in, whole_or
 from bot.hami.version import Version
 from bot.kube.models import Container

@@ -5,6 +5,7 @@ from itertools import combinations
 
 import msgspec
 
+from bot.hami.fit import verdicts as checks
 from bot.hami.fit.verdicts import (
     ALLOCATED_INSUFFICIENT,
     CORDONED,
@@ -30,7 +31,6 @@ from bot.hami.pods.pod_request import (
     amount_of,
     to_int32,
 )
-from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import Amounts, AnnotatedContainer, Answer, Denied, Mutation, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
@@ -67,10 +67,6 @@ class _Section(msgspec.Struct, rename="camel"):
     memory_factor: int = 1
 
 
-class _DeviceConfigFile(msgspec.Struct):
-    nvidia: _Section | None = None
-
-
 SCORE_KEY = "hami.io/node-nvidia-score"
 _EXCLUSIVE_BY_DEFAULT = Version(2, 7, 0)
 _CHECKED, _CORES_CHECKED = Version(2, 10, 0), Version(2, 11, 0)
@@ -99,6 +95,7 @@ class Nvidia(Vendor):
     """NVIDIA's GPUs, whole or shared, with or without MIG."""
 
     names = NAMES
+    section = "nvidia"
     node_label = ("gpu", "on")
     gpu_labels = _FOUND_BY
     node_keys = (SCORE_KEY,)
@@ -106,19 +103,18 @@ class Nvidia(Vendor):
     obeys_quota = True
     by_kubelet_since = JSON_SINCE
 
-    def read_resources(self, document: object) -> tuple[Resources, ...]:
-        """The resources in the config's section `nvidia`. Raises ValueError where it has another shape."""
-        section = msgspec.convert(document or {}, _DeviceConfigFile).nvidia or _Section()
+    def read_resources(self, section: object) -> tuple[Resources, ...]:
+        found = _Section() if section is None else msgspec.convert(section, _Section)
         resources = Resources(
             word=NAMES.word,
-            count=section.resource_count_name,
-            memory=section.resource_memory_name,
-            percentage=section.resource_memory_percentage_name,
-            cores=section.resource_core_name,
-            default_memory_mib=section.default_memory,
-            default_cores=section.default_cores,
-            default_count=section.default_gpu_num,
-            memory_factor=max(section.memory_factor, 1),
+            count=found.resource_count_name,
+            memory=found.resource_memory_name,
+            percentage=found.resource_memory_percentage_name,
+            cores=found.resource_core_name,
+            default_memory_mib=found.default_memory,
+            default_cores=found.default_cores,
+            default_count=found.default_gpu_num,
+            memory_factor=max(found.memory_factor, 1),
         )
         return (resources,)
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Hashable
 
+from bot.hami.fit import verdicts as checks
 from bot.hami.fit.verdicts import EXCLUSIVE_CONFLICT, CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState, read_custom_of_100
 from bot.hami.pods.pod_request import ContainerRequest
-from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bot.hami.fit.verdicts import CardUse, Run, Verdict
+from bot.hami.fit.verdicts import USUAL, CardUse, Check, Run, Verdict, scan
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.node_lock import LOCK_KEY
@@ -40,7 +40,6 @@ from bot.hami.pods.pod_request import (
     amount_of,
     to_int32,
 )
-from bot.hami.vendors import standard_fit
 from bot.hami.version import Version
 from bot.kube.models import Container, Node, Pod, Quantity
 from bot.kube.quantities import parse_quantity, whole
@@ -134,19 +133,17 @@ class Vendor:
     each: tuple[int, int, int] | None = None
     """MiB, percentage and cores of each device, where containers can request only a number of them."""
 
-    def read_resources(self, document: object) -> Sequence[Resources]:
-        """The vendor's devices in the device config (None: the chart's); none where it leaves the vendor out. Raises
-        ValueError where the vendor's section has another shape.
+    def read_resources(self, section: object) -> Sequence[Resources]:
+        """The vendor's devices in its section of the device config, the chart's for None. Raises ValueError where the
+        section has another shape.
         """
-        found = section_of(document, self.section)
-        if found is None:
-            return ()
-        names, section, keys = self.names, msgspec.convert(found, dict[str, Any]), self.section_keys
+        names, keys = self.names, self.section_keys
+        found = {} if section is None else msgspec.convert(section, dict[str, Any])
 
         def named(part: str, usual: str) -> str:
-            return msgspec.convert(section.get(keys[part]) or usual, str) if usual and part in keys else usual
+            return msgspec.convert(found.get(keys[part]) or usual, str) if usual and part in keys else usual
 
-        factor = msgspec.convert(section.get(keys.get("memory_factor", ""), 1), int)
+        factor = msgspec.convert(found.get(keys.get("memory_factor", ""), 1), int)
         return (
             Resources(
                 word=names.word,
@@ -270,7 +267,7 @@ class Vendor:
 
     # ----------------------------------------------------------------------------------------------- the verdict
 
-    card_checks: tuple[standard_fit.Check, ...] = standard_fit.USUAL
+    card_checks: tuple[Check, ...] = USUAL
     """The checks that the usual scan runs on each card."""
 
     more_uuids: bool = False
@@ -290,7 +287,7 @@ class Vendor:
         """The cards that the container takes of those `in_play`, or why it does not fit. Called once for each container
         and node; the cards are in the order of the policy where that can matter.
         """
-        return standard_fit.scan(run, in_play, asked, self.card_checks)
+        return scan(run, in_play, asked, self.card_checks)
 
     def may_split(self, run: Run, in_play: list[CardState]) -> bool:
         """Whether one card may serve a container that requests several."""
@@ -334,13 +331,6 @@ class Device(msgspec.Struct, frozen=True):
         """The node resource that counts the device's cards where no annotation lists them."""
         names, resources = self.names, self.resources
         return {names.count: resources.count, names.cores: resources.cores}.get(names.capacity, names.capacity)
-
-
-def section_of(document: object, key: str) -> Any:
-    """The section under `key` in the device config; None where it is missing, empty without a config."""
-    if document is None:
-        return {}
-    return msgspec.convert(document, dict[str, Any]).get(key)
 
 
 def amount_in(container: Container, resource: str, factor: int = 1, *, absent: int = 0) -> int | None:

@@ -56,11 +56,6 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     older: tuple[str, ...] = ()
     one: str = ""
 
-    @property
-    def file_name(self) -> str:
-        """The kind's file under `objects/` of a recording: `pods.json`, `leases.coordination.k8s.io.json`."""
-        return f"{self.plural}.{self.group}.json" if self.group else f"{self.plural}.json"
-
     def path(self, namespace: str = "", name: str = "") -> str:
         """The request path of the kind's list, or of one object when a name is given."""
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]

@@ -13,9 +13,10 @@ import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from bot.errors import SourceError
+from bot.kube.models import Kind
 from bot.texts import Text
 
 T = TypeVar("T")
@@ -50,6 +51,11 @@ class Span(NamedTuple):
 
 class NotRecordedError(SourceError):
     """The recording has no such file. Not `NotFound`, which would say that the cluster has no such object."""
+
+
+def file_name(kind: Kind[Any]) -> str:
+    """The kind's file under `objects/` of a recording: `pods.json`, `leases.coordination.k8s.io.json`."""
+    return f"{kind.plural}.{kind.group}.json" if kind.group else f"{kind.plural}.json"
 
 
 def open_files(path: Path) -> "RecordingFiles":

@@ -39,7 +39,7 @@ from bot.kube.models import (
     Pod,
     Resource,
 )
-from bot.kube.recording.files import FORMAT, META, archive_stem
+from bot.kube.recording.files import FORMAT, META, archive_stem, file_name
 from bot.kube.recording.record_logs import logs_of_hami, metrics_of_hami
 from bot.kube.recording.recorded_cluster import Meta
 from bot.kube.recording.redact import HAMI_COMPONENTS, redacted
@@ -94,7 +94,7 @@ async def record(
         objects[kind.plural] = len(items)
         shown += [time for item in items for time in _times(item)]
         # In a thread, as the logs are masked: a bot that records meanwhile answers others.
-        files[f"objects/{kind.file_name}"] = await asyncio.to_thread(
+        files[f"objects/{file_name(kind)}"] = await asyncio.to_thread(
             encode_list, kind, (redacted(item, annotations) for item in items)
         )
         if kind.plural == PODS.plural:

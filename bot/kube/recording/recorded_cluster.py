@@ -18,7 +18,16 @@ from bot.errors import NotFound, SourceError, Unusable
 from bot.kube.cluster import MOST_BYTES, LineFilter, LogLines, LogWanted, PodAnswer, PodGet, Which
 from bot.kube.lists import Decoded, NotAListError, decode_list, raw_item
 from bot.kube.models import ALL_KINDS, Kind, Resource
-from bot.kube.recording.files import FORMAT, META, NotRecordedError, RecordingFiles, archive_stem, log_name, open_files
+from bot.kube.recording.files import (
+    FORMAT,
+    META,
+    NotRecordedError,
+    RecordingFiles,
+    archive_stem,
+    file_name,
+    log_name,
+    open_files,
+)
 from bot.kube.selectors import field_matcher, label_matcher
 from bot.kube.times import format_time, parse_time
 from bot.report import Gap, gap
@@ -124,12 +133,12 @@ class RecordedCluster:
             # An object without a readable name may be the one that was asked for: absence cannot be claimed.
             if (bad.namespace, bad.name) == wanted or not bad.name:
                 raise SourceError(
-                    Text("error-recording.objects-item", file_name=kind.file_name, position=bad.position, why=bad.why)
+                    Text("error-recording.objects-item", file_name=file_name(kind), position=bad.position, why=bad.why)
                 )
         raise _no_such(kind, name)
 
     async def raw(self, kind: Kind[R], name: str, namespace: str = "") -> dict[str, Any]:
-        file = f"objects/{kind.file_name}"
+        file = f"objects/{file_name(kind)}"
         try:
             found = raw_item(kind, self._files.read(file), namespace if kind.namespaced else "", name)
         except NotAListError as error:
@@ -149,7 +158,7 @@ class RecordedCluster:
             return list(islice(found, which.get("most") or None))
         except ValueError as error:
             raise SourceError(
-                Text("error-recording.objects-could-not-be-searched", file_name=kind.file_name, why=str(error))
+                Text("error-recording.objects-could-not-be-searched", file_name=file_name(kind), why=str(error))
             ) from error
 
     async def log(self, wanted: LogWanted) -> LogLines:
@@ -183,19 +192,19 @@ class RecordedCluster:
         return PodAnswer(200, {}, body[: wanted.limit_bytes], cut=len(body) > wanted.limit_bytes)
 
     def _objects(self, kind: Kind[R]) -> Decoded[R]:
-        if (known := self._lists.get((kind.file_name, kind.type))) is not None:
+        if (known := self._lists.get((file_name(kind), kind.type))) is not None:
             return known
-        file = f"objects/{kind.file_name}"
+        file = f"objects/{file_name(kind)}"
         data = self._files.read(file)
         try:
             decoded = decode_list(kind, data)
         except NotAListError as error:
             hint = Text("error-recording.write-with-kubectl", file=file[8:-5])
             raise Unusable(f"{file} {error}", hint=hint) from error
-        self._lists[kind.file_name, kind.type] = decoded
+        self._lists[file_name(kind), kind.type] = decoded
         for bad in decoded.bad:
             at = "/".join(filter(None, (bad.namespace, bad.name))) or "nameless"
-            self.undecodable.append(f"{kind.file_name} item {bad.position} ({at}): {bad.why}")
+            self.undecodable.append(f"{file_name(kind)} item {bad.position} ({at}): {bad.why}")
         return decoded
 
     def _read_meta(self, path: Path) -> Meta:

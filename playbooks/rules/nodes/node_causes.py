@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from bot.finding_codes import Code
-from bot.hami.fit import verdicts
-from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
 from bot.report import Finding, Gap
 from playbooks.gather.node_side import NodeSide, PluginSets
@@ -15,9 +13,8 @@ from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.rule import Stage, run
 from playbooks.rules.nodes.gpu_faults import faulty_gpus, second_plugin
-from playbooks.rules.nodes.not_selected import none_selected, not_selected
+from playbooks.rules.nodes.not_selected import not_selected
 from playbooks.rules.nodes.plugin_faults import plugin_down
-from playbooks.rules.waiting.cause_ranking import Rank, RankedCause
 from playbooks.scenes.nodes import NodesScene
 from playbooks.scenes.waiting_pod import PodScene
 
@@ -41,23 +38,6 @@ def scene_of(
     return NodesScene(seen, nodes, now, questioned, vendors=vendors)
 
 
-_OF_THE_NODE = (verdicts.NODE_UNREGISTERED, verdicts.NOT_HEALTHY)
-
-
-def nodes_at_fault(scene: PodScene, cause: RankedCause) -> list[Finding]:
-    """The findings about nodes that HAMi refuses for this cause; none for nodes that could not take the pod."""
-    questioned = scene.cluster.questioned
-    if cause.text not in _OF_THE_NODE:
-        return []
-    of_first = scene.device.vendor is FIRST
-    if of_first and questioned.sets and not questioned.sides and not any(map(scene.expects_gpus, scene.nodes)):
-        return none_selected(questioned.sets, list(scene.nodes.values()))
-    if cause.rank >= Rank.BACKGROUND:
-        return []
-    sides = [questioned.sides[name] for name in cause.nodes if name in questioned.sides]
-    return _causes(scene, (side for side in sides if scene.if_registered(side.name).fits is not False))
-
-
 def with_nodes_behind(scene: PodScene, told: Finding | None) -> list[Finding]:
     """The finding `told`, after findings why nodes that HAMi chose hand out no GPUs. As long as HAMi has their
     registration it binds pods there, and each is refused after Bind and leaves its lock behind.
@@ -65,9 +45,10 @@ def with_nodes_behind(scene: PodScene, told: Finding | None) -> list[Finding]:
     if told is None:
         return []
     sides = scene.cluster.questioned.sides
-    return [*_causes(scene, (sides[name] for name in told.scope.nodes if name in sides)), told]
+    return [*causes_behind(scene, (sides[name] for name in told.scope.nodes if name in sides)), told]
 
 
-def _causes(scene: PodScene, sides: Iterable[NodeSide]) -> list[Finding]:
+def causes_behind(scene: PodScene, sides: Iterable[NodeSide]) -> list[Finding]:
+    """The findings about what keeps these nodes from handing out the devices that the pod asks for."""
     cluster = scene.cluster
     return node_causes(sides, cluster.questioned.sets, cluster.seen, scene.now, scene.device.vendor)

@@ -6,13 +6,14 @@ NotTriggerScaleUp), karpenter pkg/controllers/provisioning/scheduling/events.go 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import chain
 
 from bot.finding_codes import CODES, Code
-from bot.hami.fit.verdicts import NODE_UNREGISTERED
+from bot.hami.fit.verdicts import NODE_UNREGISTERED, NOT_HEALTHY
 from bot.hami.scheduler_logs.scheduling_events import REASONS
+from bot.hami.vendors import FIRST
 from bot.kube.models import Node
 from bot.kube.node_conditions import CORDON_TAINT, NOT_READY_TAINTS, PRESSURE_TAINTS
 from bot.kube.selectors import TAINT_TEXT, UNSCHEDULABLE_TEXT
@@ -26,7 +27,8 @@ from playbooks.rules.capacity.large_request import advise, impossible, loosening
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import Part, finding, other_vendors
 from playbooks.rules.common.holders import NO_ROOM, waited_for
-from playbooks.rules.nodes.node_causes import NODE_CODES, nodes_at_fault
+from playbooks.rules.nodes.node_causes import NODE_CODES, causes_behind
+from playbooks.rules.nodes.not_selected import none_selected
 from playbooks.rules.waiting import refusals
 from playbooks.rules.waiting.cause_ranking import (
     Rank,
@@ -45,6 +47,8 @@ from playbooks.rules.waiting.unregistered_nodes import unregistered, untrusted_n
 from playbooks.scenes.waiting_pod import PodScene
 
 _REFUSALS: tuple[Code, ...] = ("kubernetes-filter", *dict.fromkeys(reason.finding for reason in REASONS))
+_OF_THE_NODE = (NODE_UNREGISTERED, NOT_HEALTHY)
+"""HAMi's words for causes that the node's own plugin or GPUs may be behind."""
 _REGISTRATION: tuple[Code, ...] = ("handshake-stale", "handshake-deleted", "registration-ignored")
 
 
@@ -141,13 +145,26 @@ def _all_left(scene: PodScene, told: Finding) -> Part | None:
 
 
 def _of_cause(scene: PodScene, cause: RankedCause) -> Iterator[Finding]:
-    yield from nodes_at_fault(scene, cause)
+    if cause.text in _OF_THE_NODE:
+        yield from _nodes_at_fault(scene, cause)
     if cause.text == NODE_UNREGISTERED:
         yield from unregistered(scene, cause)
     elif cause.of_kubernetes:
         yield from _by_state(scene, cause)
     else:
         yield refusals.refused(scene, cause)
+
+
+def _nodes_at_fault(scene: PodScene, cause: RankedCause) -> Iterable[Finding]:
+    """The findings about nodes that HAMi refuses for this cause; none for nodes that could not take the pod."""
+    questioned = scene.cluster.questioned
+    of_first = scene.device.vendor is FIRST
+    if of_first and questioned.sets and not questioned.sides and not any(map(scene.expects_gpus, scene.nodes)):
+        return none_selected(questioned.sets, list(scene.nodes.values()))
+    if cause.rank >= Rank.BACKGROUND:
+        return []
+    sides = [questioned.sides[name] for name in cause.nodes if name in questioned.sides]
+    return causes_behind(scene, (side for side in sides if scene.if_registered(side.name).fits is not False))
 
 
 def _ways(scene: PodScene, code: Code, steps: Sequence[NextAction]) -> list[Sequence[NextAction]]:
