@@ -120,17 +120,6 @@ def test_an_alert_posted_as_the_demo_says_opens_a_thread() -> None:
     in_the_demo(scene)
 
 
-@pytest.mark.sampled(0)
-def test_a_mistake_in_the_browser_gets_an_example() -> None:
-    async def scene(page: Page, _: Demo) -> None:
-        await ask(page, "/hami wy pod")
-        await expect(page.locator(".message.ephemeral")).to_contain_text(
-            "Did you mean one of these?", timeout=PATIENCE_MS
-        )
-
-    in_the_demo(scene)
-
-
 def test_a_port_that_is_taken_is_told_with_a_way_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

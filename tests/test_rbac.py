@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from bot.changes.record import KEY
-from bot.errors import NotFound, SourceError
+from bot.errors import NotFound
 from bot.hami.pods.allocations import waits
 from bot.kube.client.connect import open_cluster, open_writer
-from bot.kube.client.leader import Leader
 from bot.kube.client.writer import Writer
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import PODS, Pod
@@ -30,11 +28,9 @@ from playbooks.gather.pods import asks_for_devices
 from playbooks.gather.scheduling import gather_install
 from playbooks.own.discovery import find
 from playbooks.playbook import Sources, load
-from sandbox.apiserver import ApiServer, Rule
-from sandbox.apiserver.access import Access
+from sandbox.apiserver import ApiServer
 from tests.cases_support import CASES, VERSIONS, questions, scenarios
-from tests.change_shell import Cluster, cluster, overdue
-from tests.chart import BOT, CHANGING, DEAD_MAN, NAMESPACE, PROXYING, Manifest, granted, manifests
+from tests.chart import BOT, DEAD_MAN, PROXYING, Manifest, granted, manifests
 from tests.cluster_rights import OWNERS, Noting
 from tests.incidents_support import INCIDENTS, Incident, incidents, open_incident
 from tests.playbooks.dra_support import claiming, queued
@@ -217,72 +213,6 @@ async def test_on_a_real_cluster_every_verb_is_answered_with_the_rights_of_the_c
         await every_verb(config)
 
 
-def change_everything(here: Cluster, access: Noting) -> None:
-    """Raise, look, extend and revert, and lead: all that changes."""
-    here.server.access = access
-    for words in (
-        ("verbosity", "5", "for", "10m", "--yes"),
-        ("verbosity",),
-        ("verbosity", "extend", "20m", "--yes"),
-        ("verbosity", "revert", "--yes"),
-        ("verbosity", "6", "--container", "kube-scheduler", "--yes"),
-        ("verbosity", "revert", "--yes"),
-    ):
-        here.settled()
-        done = here.hami_bot(*words)
-        assert done.returncode == 0, done.stdout + done.stderr
-    here.do(lead(here.folder / "kubeconfig"))
-
-
-async def lead(config: Path) -> None:
-    """Two terms as the leader: the first one makes the Lease."""
-
-    async def end() -> None:
-        raise EOFError
-
-    async with await open_writer(kubeconfig=config) as writer:
-        for _ in range(2):
-            with pytest.raises(EOFError):
-                await Leader(writer, NAMESPACE, "hami-bot", "me").run(end)
-
-
-@pytest.mark.parametrize("values", [CHANGING, PROXYING], ids=["by patch alone", "with pods/proxy"])
-def test_each_right_of_a_bot_that_changes_is_used_and_no_other_is_asked_for(
-    values: dict[str, Any], tmp_path: Path
-) -> None:
-    access = Noting(granted(manifests(values), BOT))
-    with cluster(tmp_path) as here:
-        here.server.access = access
-        here.do(answer_everything(here.server, tmp_path, "hami-2.10"))
-        change_everything(here, access)
-    assert [refusal for refusal in access.refusals if "subresource='proxy'" not in refusal] == []
-    assert values is CHANGING or access.refusals == []
-    assert access.unneeded == []
-
-
-@pytest.mark.parametrize("values", [CHANGING, PROXYING], ids=["by patch alone", "with pods/proxy"])
-def test_the_dead_man_ends_what_is_overdue_with_rights_of_its_own_all_of_them_needed(
-    values: dict[str, Any], tmp_path: Path
-) -> None:
-    access = Noting(granted(manifests(values), DEAD_MAN))
-    with cluster(tmp_path) as here:
-        for words in (("verbosity", "5"), ("verbosity", "6", "--container", "kube-scheduler")):
-            before = here.deployment["spec"]
-            here.server.access = Access()
-            if values is CHANGING:
-                here.server.access.refused.append(Rule(["get", "update"], ["pods/proxy"]))
-            here.settled()
-            assert here.hami_bot(*words, "--yes", "--no-capture").returncode == 0
-            overdue(here)
-            here.server.access = access
-            done = here.hami_bot("revert-overdue", "--namespace", "hami-system")
-            assert done.returncode == 0, done.stdout + done.stderr
-            assert here.deployment["spec"] == before
-            assert KEY not in here.deployment["metadata"].get("annotations", {})
-    assert access.refusals == []
-    assert access.unneeded == []
-
-
 def test_a_bot_whose_changes_are_off_can_write_nothing() -> None:
     assert {verb for rule in granted(manifests(), BOT) for verb in rule.verbs} == {"get", "list", "watch"}
     assert granted(manifests(), DEAD_MAN) == []
@@ -303,13 +233,3 @@ def test_no_secret_is_read_nothing_is_executed_and_no_right_is_a_wildcard(accoun
     for rule in granted(manifests(PROXYING), account):
         assert rule.resources[0] not in ("secrets", "pods/exec", "pods/attach", "pods/portforward")
         assert "*" not in (*rule.verbs, *rule.resources, *rule.groups)
-
-
-async def test_another_deployment_is_refused(tmp_path: Path) -> None:
-    recording = CASES / "hami-2.10" / "recording.tar.gz"
-    async with ApiServer.from_recording(recording, granted=granted(manifests(PROXYING), BOT)) as server:
-        config = tmp_path / "kubeconfig"
-        config.write_text(server.kubeconfig())
-        async with await open_writer(kubeconfig=config) as writer:
-            with pytest.raises(SourceError, match="403"):
-                await writer.patch_deployment("hami-system", "another", ())

@@ -1,6 +1,5 @@
 """Digests are managed in Slack: what there is, how to have one more, a form for it; with the real bot."""
 
-from pathlib import Path
 from typing import Any
 
 from bot.slack.render.digest import OPEN
@@ -14,29 +13,29 @@ def typed(when: str, zone: str, at: str = "09:00") -> dict[str, Any]:
     return values | {"at": {"text": {"type": "timepicker", "selected_time": at}}}
 
 
-def test_the_command_alone_shows_what_there_is_and_how_to_have_one_and_its_form_adds_one(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        told = await world.command("ada", "digest", "No digest is posted here")
-        assert "digest daily 09:00 Asia/Shanghai" in text(told)
-        assert "digest 0 9 * * 1-5 Europe/Berlin" in text(told)
+@on_bot(1, None)
+async def test_the_command_alone_shows_what_there_is_and_how_to_have_one_and_its_form_adds_one(world: World) -> None:
+    told = await world.command("ada", "digest", "No digest is posted here")
+    assert "digest daily 09:00 Asia/Shanghai" in text(told)
+    assert "digest 0 9 * * 1-5 Europe/Berlin" in text(told)
 
-        await world.slack.click("ada", OPEN, channel=ROOM, message_ts=told["ts"])
-        await world.slack.wait_for(lambda: world.slack.views("ada") or None)
-        wrong = await world.slack.submit("ada", typed("daily", "Asia/Beijing"))
-        assert "is not a time zone" in wrong.payload["errors"]["zone"]
-        wrong = await world.slack.submit("ada", typed("* * * * *", "UTC"))
-        assert "more than once an hour" in wrong.payload["errors"]["when"]
+    await world.slack.click("ada", OPEN, channel=ROOM, message_ts=told["ts"])
+    await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+    wrong = await world.slack.submit("ada", typed("daily", "Asia/Beijing"))
+    assert "is not a time zone" in wrong.payload["errors"]["zone"]
+    wrong = await world.slack.submit("ada", typed("* * * * *", "UTC"))
+    assert "more than once an hour" in wrong.payload["errors"]["when"]
 
-        await world.slack.submit("ada", typed("0 9 * * 1-5", "Europe/Berlin"))
-        await world.told("ada", '"0 9 * * 1-5" Europe/Berlin')
-        await world.slack.command("grace", ROOM, "digest list")
-        await world.told("grace", '"0 9 * * 1-5" Europe/Berlin, about the default cluster; next')
+    await world.slack.submit("ada", typed("0 9 * * 1-5", "Europe/Berlin"))
+    await world.told("ada", '"0 9 * * 1-5" Europe/Berlin')
+    await world.slack.command("grace", ROOM, "digest list")
+    await world.told("grace", '"0 9 * * 1-5" Europe/Berlin, about the default cluster; next')
 
-        await world.slack.click("ada", OPEN, channel=ROOM, message_ts=told["ts"])
-        view = await world.slack.wait_for(lambda: world.slack.views("ada") or None)
-        assert "Europe/London" in str(view)  # ada's zone in Slack
-        await world.slack.submit("ada", typed("mon,thu", "Europe/Berlin", "17:30"))
-        await world.told("ada", "mon,thu 17:30 Europe/Berlin")
+    await world.slack.click("ada", OPEN, channel=ROOM, message_ts=told["ts"])
+    view = await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+    assert "Europe/London" in str(view)  # ada's zone in Slack
+    await world.slack.submit("ada", typed("mon,thu", "Europe/Berlin", "17:30"))
+    await world.told("ada", "mon,thu 17:30 Europe/Berlin")
 
 
 @on_bot(1, None)

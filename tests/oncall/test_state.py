@@ -147,17 +147,6 @@ def test_who_is_on_call_by_now_is_called_if_they_were_not_before() -> None:
     assert step.news == (News("called", detail="U3"),)
 
 
-def test_the_call_to_come_is_the_one_that_is_made() -> None:
-    waiting = new_incident(0)
-    for whom, at in (("U1", 900), ("U2", 1800)):
-        assert next_call(waiting, TERMS, firing=True) == (whom, at)
-        assert after(waiting, at - 1, firing=True)[1] == []
-        waiting, news = after(waiting, at, firing=True)
-        assert news == ["called"]
-        assert waiting.called[-1] == whom
-    assert next_call(waiting, TERMS, firing=True) == ("", 2700)
-
-
 def test_nobody_is_to_be_called_for_what_is_gone_seen_or_called_for_by_nobody() -> None:
     assert next_call(new_incident(0), TERMS, firing=False) is None
     assert next_call(done(new_incident(0), "ack"), TERMS, firing=True) is None

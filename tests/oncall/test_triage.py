@@ -63,18 +63,6 @@ async def test_the_head_says_how_many_alerts_the_sender_cut_off_until_it_sends_a
         assert ("the sender cut off 40 more alerts: raise max_alerts" in text(rig.heads()[0])) is told
 
 
-@on_rig(9)
-async def test_each_cause_has_a_thread_and_its_evidence_once(rig: Rig, keeper: Keeper) -> None:
-    await keeper.take([pending(number) for number in range(9)])
-    await rig.passes(100, keeper, step_s=50)
-    heads = rig.heads()
-    assert sorted(code for code in CAUSES for head in heads if code in text(head)) == sorted(CAUSES)
-    for head in heads:
-        [evidence] = rig.replies(head)
-        assert "3 of 3 pods" in text(head)
-        assert "Evidence" in evidence
-
-
 @on_rig(36)
 async def test_counts_are_edited_every_45_seconds_and_a_state_at_once(rig: Rig, keeper: Keeper) -> None:
     for number in range(12):

@@ -130,14 +130,6 @@ async def test_a_peer_that_falls_silent_is_left_for_another(here: Here) -> None:
     await asked(here)
 
 
-@played(limits=BRISK)
-async def test_connections_that_are_reset_are_made_again(here: Here) -> None:
-    await here.slack.wait_for(lambda: here.slack.connections == 2)
-    here.slack.cut()
-    await here.slack.wait_for(lambda: len(here.slack.journal.of("socket", "connected")) == 4)
-    await asked(here)
-
-
 async def test_an_ack_that_finds_its_connection_gone_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
         app = AsyncApp(client=AsyncWebClient(slack.bot_token, base_url=slack.api_url))

@@ -117,15 +117,6 @@ async def test_the_words_and_the_button_add_the_same_and_never_more_than_a_chang
     assert not await world.is_open()
 
 
-@played(language="zh")
-async def test_why_it_lasts_no_longer_is_said_in_the_bots_language(world: World) -> None:
-    await world.offered("verbosity 5 for 1h")
-    await world.submit("ada", "trainer-0 hangs")
-    await world.until(world.is_open)
-    await world.slack.command("ada", "gpu-oncall", "verbosity extend 4h")
-    assert "最多还可延长 180 分钟" in text_of(await world.told("ada", "一次变更最长 4h"))
-
-
 @played()
 async def test_what_somebody_added_stays_and_is_shown_and_the_level_goes_back(world: World, *, mode: Mode) -> None:
     before = await world.words()
@@ -260,17 +251,6 @@ async def test_without_a_store_the_deadline_holds(world: World) -> None:
     world.ahead_s = 1801
     await world.until(world.is_closed)
     assert (await world.deployment())["spec"] == before
-
-
-@played()
-async def test_profiling_is_switched_on_and_off(world: World) -> None:
-    await world.offered("profiling on for 15m")
-    await world.submit("ada", "it is slow")
-    await world.card("In effect")
-    assert "--profiling=true" in await world.words()
-    await world.slack.command("ada", "gpu-oncall", "profiling off")
-    await world.card("Reverted")
-    assert "--profiling=true" not in await world.words()
 
 
 @played()

@@ -95,12 +95,6 @@ def _objects_in(value: Any) -> Iterator[dict[str, Any]]:
 
 
 @played()
-async def test_a_change_is_offered_however_its_words_are_typed(world: World) -> None:
-    await world.slack.command("ada", "gpu-oncall", "`/hami Ｖｅｒｂｏｓｉｔｙ\u3000５ For 10m`")
-    await world.slack.wait_for(lambda: "4 → 5" in text_of(world.slack.views("ada")))
-
-
-@played()
 async def test_a_reason_is_kept_as_it_was_typed_but_for_what_nobody_sees(world: World) -> None:
     room = world.slack.dm("ada")
     await world.slack.say("ada", room, "Verbosity 5 Because “trainer-0” isn’t\u200b running…")

@@ -81,16 +81,6 @@ async def asked(slack: SlackServer, words: str, containing: str, channel: str = 
 # --------------------------------------------------------------------------------------------------- in Slack
 
 
-@played(channel="staging")
-async def test_a_question_in_a_channel_is_about_the_channels_cluster(slack: SlackServer, *, mode: Mode) -> None:
-    assert "cluster staging" in text_of(await asked(slack, QUESTION, FOUND))
-
-
-@played(channel="staging")
-async def test_a_cluster_that_is_named_counts_before_the_channels(slack: SlackServer, *, mode: Mode) -> None:
-    assert "cluster prod" in text_of(await asked(slack, f"{QUESTION} --cluster prod", FOUND))
-
-
 @played()
 async def test_where_nothing_names_a_cluster_the_bot_asks_and_a_click_answers(
     slack: SlackServer, *, mode: Mode

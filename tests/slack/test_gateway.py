@@ -13,7 +13,6 @@ from bot.errors import UsageError
 from bot.slack.calls import open_client
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import File, Message
-from bot.texts import in_english
 from sandbox.serving import Served
 from sandbox.slack import Fault, Seed
 from tests.slack.bot import staged
@@ -188,33 +187,12 @@ async def test_posts_are_paced_before_slack_has_to_refuse(bot: Bot) -> None:
     assert all(entry.ok for entry in bot.slack.journal.of("api", POST))
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        *(Fault("status", POST, status=status) for status in (500, 502, 503, 504)),
-        *(Fault("html", POST), Fault("reset", POST), Fault("error", POST, error="fatal_error")),
-    ],
-    ids=lambda fault: f"{fault.kind}-{fault.status}",
-)
-@with_bot()
-async def test_a_post_whose_outcome_is_unknown_is_not_repeated(bot: Bot, *, fault: Fault) -> None:
-    bot.slack.faults.append(replace(fault))
-    assert (await failure_of(bot.gateway.post(ONCALL, line("hello")))).problem is Problem.UNKNOWN_OUTCOME
-    assert texts(bot, ONCALL) == []
-
-
 @with_bot()
 async def test_a_post_whose_answer_was_lost_is_not_made_twice(bot: Bot) -> None:
     bot.slack.faults.append(Fault("reset_after", POST))
     assert (await failure_of(bot.gateway.post(ONCALL, line("hello"), key="k"))).problem is Problem.UNKNOWN_OUTCOME
     assert texts(bot, ONCALL) == ["hello"]
     assert await bot.gateway.find(ONCALL, "k", oldest=START - 1)
-
-
-@with_bot(total=0.2)
-async def test_a_silent_peer_is_given_up(bot: Bot) -> None:
-    bot.slack.faults.append(Fault("hang", POST))
-    assert (await failure_of(bot.gateway.post(ONCALL, line("hello")))).problem is Problem.UNKNOWN_OUTCOME
 
 
 @pytest.mark.parametrize("kind", ["status", "html", "reset", "reset_after"])
@@ -238,15 +216,6 @@ async def test_a_refused_connection_and_an_unknown_host_are_certainly_not_sent(b
             failure = await failure_of(lost.gateway.post(ONCALL, line("hello")))
             assert failure.problem is Problem.TRANSIENT
             assert len(lost.naps) == 1  # one second try
-
-
-@with_bot()
-async def test_a_revoked_token_is_said_to_be_that(bot: Bot) -> None:
-    bot.slack.faults.append(Fault("revoked"))
-    failure = await failure_of(bot.gateway.post(ONCALL, line("hello")))
-    assert failure.problem is Problem.AUTH
-    assert "token_revoked" in in_english(failure.message)
-    assert "install the app" in in_english(failure.hint)
 
 
 @with_bot()

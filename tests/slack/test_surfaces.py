@@ -56,11 +56,6 @@ async def test_a_command_is_answered_to_the_person_who_asked_alone(here: Here, *
     assert VERDICT not in "\n".join(map(text_of, here.slack.messages("gpu-oncall", "grace")))
 
 
-@played()
-async def test_post_to_channel_shows_the_answer_to_everyone(here: Here, *, mode: Mode) -> None:
-    await posted_to_channel(here)
-
-
 async def test_an_answer_that_is_another_one_by_now_is_shown_to_who_read_the_old_one_and_not_posted(
     tmp_path: Path,
 ) -> None:
@@ -103,15 +98,6 @@ async def test_a_mention_is_answered_in_its_thread_and_marked_as_done(here: Here
         return [reaction["name"] for reaction in question.get("reactions", [])]
 
     await here.slack.wait_for(lambda: marks() == ["white_check_mark"])
-
-
-@played()
-async def test_in_a_thread_under_a_message_that_names_a_pod_it_need_not_be_named_again(
-    here: Here, *, mode: Mode
-) -> None:
-    head = next(message for message in here.slack.messages("gpu-oncall") if POD in message["text"])
-    await here.slack.mention("grace", "gpu-oncall", "why", thread_ts=head["ts"])
-    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=head["ts"])
 
 
 @played(mode="socket")
@@ -288,32 +274,10 @@ async def test_an_example_is_as_it_is_typed_where_the_mistake_was_made(here: Her
     assert "/hami" not in text_of(await slack.wait_for(channel=room, containing="Usage: why"))
 
 
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "Why is my pod `{}` still pending?",
-        "kubectl describe pod {} -n ml",
-        "why can’t ml/{} start",
-        "> /hami ｗｈｙ\u3000ml/{}。",
-    ],
-)
-@played(mode="socket")
-async def test_a_sentence_about_a_pod_is_answered(here: Here, *, sentence: str) -> None:
-    asked = await here.slack.mention("ada", "gpu-oncall", sentence.format(POD))
-    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-
-
 @played(mode="socket")
 async def test_a_question_in_chinese_is_answered_in_chinese(here: Here) -> None:
     asked = await here.slack.mention("ada", "gpu-oncall", f"为什么 {POD} 一直 pending？")
     await here.slack.wait_for(channel="gpu-oncall", containing="等待无济于事", thread_ts=asked.ts)
-
-
-@pytest.mark.parametrize("typed", ["Fit", "ｆｉｔ？"])
-@played(mode="socket")
-async def test_fit_opens_its_form_however_it_is_typed(here: Here, *, typed: str) -> None:
-    await here.slack.command("ada", "gpu-oncall", typed)
-    await here.slack.wait_for(lambda: here.slack.views("ada"))
 
 
 @pytest.mark.parametrize("typed", ["Help", "？", "/hami"])
@@ -321,18 +285,6 @@ async def test_fit_opens_its_form_however_it_is_typed(here: Here, *, typed: str)
 async def test_help_is_found_without_knowing_how(here: Here, *, typed: str) -> None:
     await here.slack.say("ada", here.slack.dm("ada"), typed)
     await here.slack.wait_for(channel=here.slack.dm("ada"), containing="You can ask, for example")
-
-
-@played(mode="socket")
-async def test_in_a_thread_about_a_pod_a_sentence_need_not_name_it(here: Here) -> None:
-    asked = await here.slack.mention("ada", "gpu-oncall", f"why ml/{POD}")
-    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-
-    def answers() -> list[Any]:
-        return [message for message in here.slack.messages("gpu-oncall", "ada", asked.ts) if VERDICT in message["text"]]
-
-    await here.slack.mention("ada", "gpu-oncall", "why is it still pending?", thread_ts=asked.ts)
-    await here.slack.wait_for(lambda: len(answers()) == 2)
 
 
 @played()

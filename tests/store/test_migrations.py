@@ -51,11 +51,6 @@ def differences(connection: Connection) -> list[Any]:
     return compare_metadata(MigrationContext.configure(connection), metadata)
 
 
-def test_the_revisions_make_what_the_tables_say(database: str) -> None:
-    within(database, upgrade)
-    assert within(database, differences) == []
-
-
 def test_a_new_database_is_as_the_revisions_would_make_it(new_database: NewDatabase) -> None:
     started, upgraded = new_database(), new_database()
     start(started)

@@ -75,15 +75,6 @@ async def left(store: Store) -> list[tuple[str, str]]:
     return [(one.key, one.payload) for one in await store.unfinished()]
 
 
-@as_test(with_store, "database")
-async def test_a_delivery_is_claimed_once(store: Store, now: Now) -> None:
-    assert await store.claim("Ev1")
-    assert not await store.claim("Ev1")
-    assert await store.claim("Ev2")
-    await store.done("Ev1")
-    assert not await store.claim("Ev1")
-
-
 def test_what_a_process_with_its_own_file_left_when_it_died_can_be_claimed_by_the_next_that_is_alone(tmp_path: Path):
     async def dies(store: Store, now: Now) -> None:
         assert await store.claim("Ev1", "the event itself")

@@ -50,11 +50,6 @@ def test_lines_end_as_rfc_4180_has_it():
     assert content.decode("utf-8-sig") == 'a,b\r\n1,"x,y"\r\n'
 
 
-def test_two_tables_with_one_title_are_two_files():
-    table = Table("nodes", ("a",), ())
-    assert [file.name for file in table_files([table, table], SAY)] == ["nodes.csv", "nodes-2.csv"]
-
-
 @given(any_text(), st.lists(any_text(), min_size=1, max_size=3))
 def test_a_file_of_any_text_has_a_name_a_title_and_cells_on_one_line(title, cells):
     file = table_file(Table(title, tuple(cells), (tuple(cells),)))
