@@ -43,10 +43,10 @@ class Thread(NamedTuple):
     name: str
     symptom: str
     code: str
-    says: str
-    grade: Grade
     because: str
     scene: Scene | str
+    says: str = ""
+    grade: Grade = "named"
 
     @property
     def link(self) -> str:

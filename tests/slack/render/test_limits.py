@@ -65,161 +65,122 @@ def pointers(blocks):
     return [block.pointer for block in validate_blocks(blocks)]
 
 
-# Each rule: what Slack takes, what it refuses, where it says so.
-RULES = {
-    "blocks of a message": ([section()] * 50, [section()] * 51, ""),
-    "text of a section": ([section(text=mrkdwn(3000))], [section(text=mrkdwn(3001))], "/0/text/text"),
-    "an empty text": ([section()], [section(text=mrkdwn(0))], "/0/text/text"),
-    "fields": (
-        [{"type": "section", "fields": [mrkdwn(2000)] * 5}],
-        [{"type": "section", "fields": [mrkdwn(1)] * 11}],
-        "/0/fields",
-    ),
-    "text of a field": (
-        [{"type": "section", "fields": [mrkdwn(2000)]}],
-        [{"type": "section", "fields": [mrkdwn(2001)]}],
-        "/0/fields/0/text",
-    ),
-    "a section says something": ([section()], [{"type": "section"}], "/0"),
-    "header": ([{"type": "header", "text": plain(150)}], [{"type": "header", "text": plain(151)}], "/0/text/text"),
-    "a header is plain": (
-        [{"type": "header", "text": plain(1)}],
-        [{"type": "header", "text": mrkdwn(1)}],
-        "/0/text/type",
-    ),
-    "context": (
-        [{"type": "context", "elements": [mrkdwn(1)] * 10}],
-        [{"type": "context", "elements": [mrkdwn(1)] * 11}],
-        "/0/elements",
-    ),
-    "actions": (
-        [actions(*(button(action_id=f"a{number}") for number in range(25)))],
-        [actions(*(button(action_id=f"a{number}") for number in range(26)))],
-        "/0/elements",
-    ),
-    "label of a button": (
-        [actions(button(text=plain(75)))],
-        [actions(button(text=plain(76)))],
-        "/0/elements/0/text/text",
-    ),
+# What Slack takes at most, and where it says so of one more.
+LIMITS = {
+    "blocks of a message": (50, lambda size: [section()] * size, ""),
+    "text of a section": (3000, lambda size: [section(text=mrkdwn(size))], "/0/text/text"),
+    "fields": (10, lambda size: [{"type": "section", "fields": [mrkdwn(1)] * size}], "/0/fields"),
+    "text of a field": (2000, lambda size: [{"type": "section", "fields": [mrkdwn(size)]}], "/0/fields/0/text"),
+    "header": (150, lambda size: [{"type": "header", "text": plain(size)}], "/0/text/text"),
+    "context": (10, lambda size: [{"type": "context", "elements": [mrkdwn(1)] * size}], "/0/elements"),
+    "actions": (25, lambda size: [actions(*(button(action_id=f"a{number}") for number in range(size)))], "/0/elements"),
+    "label of a button": (75, lambda size: [actions(button(text=plain(size)))], "/0/elements/0/text/text"),
     "an astral character counts twice": (
-        [actions(button(text=plain(37, "😀")))],
-        [actions(button(text=plain(38, "😀")))],
+        37,
+        lambda size: [actions(button(text=plain(size, "😀")))],
         "/0/elements/0/text/text",
     ),
-    "value of a button": (
-        [actions(button(value="x" * 2000))],
-        [actions(button(value="x" * 2001))],
-        "/0/elements/0/value",
-    ),
-    "address of a button": (
-        [actions(button(url="https://x"))],
-        [actions(button(url="javascript:x"))],
-        "/0/elements/0/url",
-    ),
-    "style of a button": (
-        [actions(button(style="danger"))],
-        [actions(button(style="red"))],
-        "/0/elements/0/style",
-    ),
-    "a field that no button has": ([actions(button())], [actions(button(disabled=True))], "/0/elements/0/disabled"),
+    "value of a button": (2000, lambda size: [actions(button(value="x" * size))], "/0/elements/0/value"),
     "accessibility_label": (
-        [actions(button(accessibility_label="x" * 75))],
-        [actions(button(accessibility_label="x" * 76))],
+        75,
+        lambda size: [actions(button(accessibility_label="x" * size))],
         "/0/elements/0/accessibility_label",
     ),
     "title of a dialog": (
-        [actions(button(confirm=confirm(title=100)))],
-        [actions(button(confirm=confirm(title=101)))],
+        100,
+        lambda size: [actions(button(confirm=confirm(title=size)))],
         "/0/elements/0/confirm/title/text",
     ),
     "text of a dialog": (
-        [actions(button(confirm=confirm(text=300)))],
-        [actions(button(confirm=confirm(text=301)))],
+        300,
+        lambda size: [actions(button(confirm=confirm(text=size)))],
         "/0/elements/0/confirm/text/text",
     ),
     "answer of a dialog": (
-        [actions(button(confirm=confirm(deny=30)))],
-        [actions(button(confirm=confirm(deny=31)))],
+        30,
+        lambda size: [actions(button(confirm=confirm(deny=size)))],
         "/0/elements/0/confirm/deny/text",
     ),
-    "action_id": (
-        [actions(button(action_id="x" * 255))],
-        [actions(button(action_id="x" * 256))],
-        "/0/elements/0/action_id",
-    ),
-    "the same action_id in a block": ([actions(button())] * 2, [actions(button(), button())], "/0"),
-    "block_id": ([section(block_id="x" * 255)], [section(block_id="x" * 256)], "/0/block_id"),
-    "the same block_id": (
-        [section(block_id="a"), section(block_id="b")],
-        [section(block_id="a"), section(block_id="a")],
-        "/1/block_id",
-    ),
-    "options": ([actions(select(100))], [actions(select(101))], "/0/elements/0/options"),
-    "no options": ([actions(select(1))], [actions(select(0))], "/0/elements/0/options"),
-    "neither options nor groups": (
-        [actions(select(1))],
-        [actions({"type": "static_select", "action_id": "a"})],
-        "/0/elements/0",
-    ),
-    "overflow": ([actions(choices("overflow", 5))], [actions(choices("overflow", 6))], "/0/elements/0/options"),
-    "radio": (
-        [actions(choices("radio_buttons", 10))],
-        [actions(choices("radio_buttons", 11))],
-        "/0/elements/0/options",
-    ),
+    "action_id": (255, lambda size: [actions(button(action_id="x" * size))], "/0/elements/0/action_id"),
+    "block_id": (255, lambda size: [section(block_id="x" * size)], "/0/block_id"),
+    "options": (100, lambda size: [actions(select(size))], "/0/elements/0/options"),
+    "overflow": (5, lambda size: [actions(choices("overflow", size))], "/0/elements/0/options"),
+    "radio": (10, lambda size: [actions(choices("radio_buttons", size))], "/0/elements/0/options"),
     "text of an option": (
-        [actions(offered(option(text=plain(75))))],
-        [actions(offered(option(text=plain(76))))],
+        75,
+        lambda size: [actions(offered(option(text=plain(size))))],
         "/0/elements/0/options/0/text/text",
     ),
     "value of an option": (
-        [actions(offered(option(value="x" * 150)))],
-        [actions(offered(option(value="x" * 151)))],
+        150,
+        lambda size: [actions(offered(option(value="x" * size)))],
         "/0/elements/0/options/0/value",
     ),
-    "placeholder": (
-        [actions(select(1, placeholder=plain(150)))],
-        [actions(select(1, placeholder=plain(151)))],
-        "/0/elements/0/placeholder/text",
-    ),
-    "image without words": ([image()], [{"type": "image", "image_url": "https://x"}], "/0/alt_text"),
-    "words of an image": ([image(alt_text="x" * 2000)], [image(alt_text="x" * 2001)], "/0/alt_text"),
-    "address of an image": (
-        [image(image_url=f"https://{'x' * 2992}")],
-        [image(image_url=f"https://{'x' * 2993}")],
-        "/0/image_url",
-    ),
-    "image of a file": (
-        [{"type": "image", "slack_file": {"id": "F1"}, "alt_text": "a"}],
-        [{"type": "image", "alt_text": "a"}],
-        "/0",
-    ),
-    "label of an input": ([asking(label=plain(2000))], [asking(label=plain(2001))], "/0/label/text"),
-    "an input asks for something": ([asking()], [{"type": "input", "label": plain(1)}], "/0/element"),
-    "rows": ([table(100, 2)], [table(101, 2)], "/0/rows"),
-    "columns": ([table(2, 20)], [table(1, 21)], "/0/rows/0"),
-    "an empty cell": ([table(1, 1)], [table(1, 1, "")], "/0/rows/0/0/text"),
-    "two tables": ([table(1, 1)], [table(1, 1)] * 2, "/1"),
-    "markdown": (
-        [{"type": "markdown", "text": "x" * 12_000}],
-        [{"type": "markdown", "text": "x" * 6_001}, {"type": "markdown", "text": "x" * 6_000}],
-        "",
-    ),
-    "rich text": ([rich({"type": "text", "text": "x"})], [rich({"type": "text", "text": ""})], None),
-    "a piece that rich text does not have": ([rich({"type": "text", "text": "x"})], [rich({"type": "mrkdwn"})], None),
-    "a kind of block that there is not": ([{"type": "divider"}], [{"type": "graph"}], "/0/type"),
-    "a block without a kind": ([{"type": "divider"}], [{}], "/0/type"),
-    "no block": ([{"type": "divider"}], [1], "/0"),
+    "placeholder": (150, lambda size: [actions(select(1, placeholder=plain(size)))], "/0/elements/0/placeholder/text"),
+    "words of an image": (2000, lambda size: [image(alt_text="x" * size)], "/0/alt_text"),
+    "address of an image": (2992, lambda size: [image(image_url=f"https://{'x' * size}")], "/0/image_url"),
+    "label of an input": (2000, lambda size: [asking(label=plain(size))], "/0/label/text"),
+    "rows": (100, lambda size: [table(size, 2)], "/0/rows"),
+    "columns": (20, lambda size: [table(2, size)], "/0/rows/0"),
+}
+TAKEN = [
+    [section()],
+    [{"type": "header", "text": plain(1)}],
+    [actions(button(url="https://x"))],
+    [actions(button(style="danger"))],
+    [actions(button())],
+    [actions(button())] * 2,
+    [section(block_id="a"), section(block_id="b")],
+    [actions(select(1))],
+    [image()],
+    [{"type": "image", "slack_file": {"id": "F1"}, "alt_text": "a"}],
+    [asking()],
+    [table(1, 1)],
+    [{"type": "markdown", "text": "x" * 12_000}],
+    [rich({"type": "text", "text": "x"})],
+    [{"type": "divider"}],
+]
+# What Slack refuses, and where it says so.
+REFUSED = {
+    "an empty text": ([section(text=mrkdwn(0))], "/0/text/text"),
+    "a section says something": ([{"type": "section"}], "/0"),
+    "a header is plain": ([{"type": "header", "text": mrkdwn(1)}], "/0/text/type"),
+    "address of a button": ([actions(button(url="javascript:x"))], "/0/elements/0/url"),
+    "style of a button": ([actions(button(style="red"))], "/0/elements/0/style"),
+    "a field that no button has": ([actions(button(disabled=True))], "/0/elements/0/disabled"),
+    "the same action_id in a block": ([actions(button(), button())], "/0"),
+    "the same block_id": ([section(block_id="a"), section(block_id="a")], "/1/block_id"),
+    "no options": ([actions(select(0))], "/0/elements/0/options"),
+    "neither options nor groups": ([actions({"type": "static_select", "action_id": "a"})], "/0/elements/0"),
+    "image without words": ([{"type": "image", "image_url": "https://x"}], "/0/alt_text"),
+    "image of a file": ([{"type": "image", "alt_text": "a"}], "/0"),
+    "an input asks for something": ([{"type": "input", "label": plain(1)}], "/0/element"),
+    "an empty cell": ([table(1, 1, "")], "/0/rows/0/0/text"),
+    "two tables": ([table(1, 1)] * 2, "/1"),
+    "markdown": ([{"type": "markdown", "text": "x" * 6_001}, {"type": "markdown", "text": "x" * 6_000}], ""),
+    "rich text": ([rich({"type": "text", "text": ""})], None),
+    "a piece that rich text does not have": ([rich({"type": "mrkdwn"})], None),
+    "a kind of block that there is not": ([{"type": "graph"}], "/0/type"),
+    "a block without a kind": ([{}], "/0/type"),
+    "no block": ([1], "/0"),
 }
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_what_slack_takes_is_taken_and_what_it_refuses_is_refused_where_it_stands(rule):
-    taken, refused, pointer = RULES[rule]
-    assert validate_blocks(taken) == []
-    assert len(validate_blocks(refused)) == 1
-    assert pointer in (None, *pointers(refused))
+@pytest.mark.parametrize(("most", "of_size", "pointer"), LIMITS.values(), ids=LIMITS)
+def test_as_much_as_slack_takes_is_taken_and_one_more_is_refused_where_it_stands(most, of_size, pointer):
+    assert validate_blocks(of_size(most)) == []
+    assert pointers(of_size(most + 1)) == [pointer]
+
+
+@pytest.mark.parametrize("blocks", TAKEN)
+def test_what_slack_takes_is_taken(blocks):
+    assert validate_blocks(blocks) == []
+
+
+@pytest.mark.parametrize(("blocks", "pointer"), REFUSED.values(), ids=REFUSED)
+def test_what_slack_refuses_is_refused_where_it_stands(blocks, pointer):
+    [found] = pointers(blocks)
+    assert pointer in (None, found)
 
 
 def test_no_blocks_are_fine_and_what_is_no_list_is_not():
