@@ -15,13 +15,14 @@ def as_test(run: Callable[..., None], *fixtures: str) -> Callable[[Scene], Calla
 
     def decorate(scene: Scene) -> Callable[..., None]:
         def test(**given: Any) -> None:
-            first = [given.pop(name) for name in fixtures]
-            run(*first, partial(scene, **given) if given else scene)
+            more = {name: given[name] for name in own}
+            run(*(given[name] for name in fixtures), partial(scene, **more) if more else scene)
 
         update_wrapper(test, scene)
-        own = (name for name, one in signature(scene).parameters.items() if one.kind is Parameter.KEYWORD_ONLY)
+        own = [name for name, one in signature(scene).parameters.items() if one.kind is Parameter.KEYWORD_ONLY]
         del test.__wrapped__  # pytest would see the scene's parameters
-        test.__signature__ = Signature([Parameter(name, Parameter.KEYWORD_ONLY) for name in (*fixtures, *own)])
+        names = dict.fromkeys((*fixtures, *own))
+        test.__signature__ = Signature([Parameter(name, Parameter.KEYWORD_ONLY) for name in names])
         return test
 
     return decorate

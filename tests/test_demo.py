@@ -15,6 +15,7 @@ from playwright.async_api import Locator, Page, expect
 from playbooks.profile.request import name_of
 from sandbox.demo import ALERT, BUSY, POD, RECORDING, TOKEN, Demo, demo, invitation
 from tests.sandbox.page.support import BROWSERS, DESK, find_browser, open_browser, type_command, violations_of
+from tests.scenes import as_test
 
 pytestmark = pytest.mark.process
 
@@ -85,39 +86,37 @@ def test_the_browser_gives_the_shells_verdict_and_the_next_step_is_one_click() -
 
 
 @pytest.mark.sampled(0)
-def test_profiles_are_taken_in_the_browser_with_table_flame_graph_and_files_and_are_compared() -> None:
-    async def scene(page: Page, _: Demo) -> None:
-        await ask(page, "/hami profile cpu 1s")
-        answer = page.locator("#main .message", has_text="560ms in 10 s")
-        await answer.wait_for()
-        await expect(answer.locator("table")).to_contain_text("linux.Syscall6")
-        await answer.get_by_role("button", name="Reply in thread").click()
-        thread = page.locator("#thread")
-        assert await width_of(thread.locator("img[alt^='Flame graph of']")) == 1600
-        for name in ("cpu-3d1451de.top.txt", "cpu-3d1451de.html", "cpu-3d1451de.pb.gz"):
-            await thread.get_by_role("link", name=f"Download {name}").wait_for()
-        assert await violations_of(page) == []
-        await ask(page, "/hami profile cpu 1s")
-        await page.locator("#main .message", has_text="6.09s in 10 s").wait_for()
-        await ask(page, f"/hami profile compare cpu-3d1451de {name_of('cpu', BUSY.read_bytes())}")
-        await page.locator("#main .message", has_text="5.6% → 60.9% (+988%)").wait_for()
+@as_test(in_the_demo)
+async def test_profiles_are_taken_in_the_browser_with_table_flame_graph_and_files_and_are_compared(
+    page: Page, running: Demo
+) -> None:
+    await ask(page, "/hami profile cpu 1s")
+    answer = page.locator("#main .message", has_text="560ms in 10 s")
+    await answer.wait_for()
+    await expect(answer.locator("table")).to_contain_text("linux.Syscall6")
+    await answer.get_by_role("button", name="Reply in thread").click()
+    thread = page.locator("#thread")
+    assert await width_of(thread.locator("img[alt^='Flame graph of']")) == 1600
+    for name in ("cpu-3d1451de.top.txt", "cpu-3d1451de.html", "cpu-3d1451de.pb.gz"):
+        await thread.get_by_role("link", name=f"Download {name}").wait_for()
+    assert await violations_of(page) == []
+    await ask(page, "/hami profile cpu 1s")
+    await page.locator("#main .message", has_text="6.09s in 10 s").wait_for()
+    await ask(page, f"/hami profile compare cpu-3d1451de {name_of('cpu', BUSY.read_bytes())}")
+    await page.locator("#main .message", has_text="5.6% → 60.9% (+988%)").wait_for()
 
-    in_the_demo(scene)
 
-
-def test_an_alert_posted_as_the_demo_says_opens_a_thread() -> None:
-    async def scene(page: Page, running: Demo) -> None:
-        credentials = {"Authorization": f"Bearer {TOKEN}"}
-        async with (
-            aiohttp.ClientSession(headers=credentials) as session,
-            session.post(running.alerts, data=ALERT) as got,
-        ):
-            assert got.status == 200
-        await page.get_by_role("link", name="gpu-incidents").click()  # while the alert has the list drawn anew
-        head = page.locator("#main .message", has_text="ml/s05-exclusive-cores100")
-        await expect(head).to_contain_text("exclusive-device-conflict", timeout=PATIENCE_MS)
-
-    in_the_demo(scene)
+@as_test(in_the_demo)
+async def test_an_alert_posted_as_the_demo_says_opens_a_thread(page: Page, running: Demo) -> None:
+    credentials = {"Authorization": f"Bearer {TOKEN}"}
+    async with (
+        aiohttp.ClientSession(headers=credentials) as session,
+        session.post(running.alerts, data=ALERT) as got,
+    ):
+        assert got.status == 200
+    await page.get_by_role("link", name="gpu-incidents").click()  # while the alert has the list drawn anew
+    head = page.locator("#main .message", has_text="ml/s05-exclusive-cores100")
+    await expect(head).to_contain_text("exclusive-device-conflict", timeout=PATIENCE_MS)
 
 
 def test_a_port_that_is_taken_is_told_with_a_way_out() -> None:

@@ -101,38 +101,34 @@ async def test_several_clusters_are_read_at_once_but_not_all(rig: Rig) -> None:
     assert most == TOGETHER
 
 
-def test_it_says_what_changed(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        await digests(rig).do("k", WHO, AddDigest(NINE), "")
-        await after(rig, TO_NINE + 60)
-        rig.recording = busy_cluster(tmp_path / "later", 7)
-        await after(rig, DAY)
-        told = text(rig.heads()[-1])
-        assert "Pending pods" in told
-        assert "card-insufficient-memory 2 → 3 (+1)" in told
-        assert "The worst" in told
-
-    with_rig(database, busy_cluster(tmp_path / "before", 4), scene)
+@on_rig(4)
+async def test_it_says_what_changed(rig: Rig, *, tmp_path: Path) -> None:
+    await digests(rig).do("k", WHO, AddDigest(NINE), "")
+    await after(rig, TO_NINE + 60)
+    rig.recording = busy_cluster(tmp_path / "later", 7)
+    await after(rig, DAY)
+    told = text(rig.heads()[-1])
+    assert "Pending pods" in told
+    assert "card-insufficient-memory 2 → 3 (+1)" in told
+    assert "The worst" in told
 
 
-def test_its_pictures_are_the_trend_since_there_is_one_and_the_cards(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        def pictures() -> list[tuple[str, str]]:
-            said = rig.bot.slack.workspace.everything(ONCALL)
-            return [(file["name"], file["alt_txt"]) for _, text in said for file in text.get("files", ())]
+@on_rig(4)
+async def test_its_pictures_are_the_trend_since_there_is_one_and_the_cards(rig: Rig, *, tmp_path: Path) -> None:
+    def pictures() -> list[tuple[str, str]]:
+        said = rig.bot.slack.workspace.everything(ONCALL)
+        return [(file["name"], file["alt_txt"]) for _, text in said for file in text.get("files", ())]
 
-        await digests(rig).do("k", WHO, AddDigest(NINE), "")
-        await after(rig, TO_NINE + 60)
-        assert [name for name, _ in pictures()] == ["gpus.png"]
-        await after(rig, DAY)  # nothing has changed
-        assert len(pictures()) == 1
-        rig.recording = busy_cluster(tmp_path / "later", 7)
-        await after(rig, DAY)
-        (name, words), cards = pictures()[1:]
-        assert (name, cards[0]) == ("trend.png", "gpus.png")
-        assert words.startswith("Memory, and the largest free slice, over the last 3 digests. NVIDIA-Tesla T4: 16 GiB")
-
-    with_rig(database, busy_cluster(tmp_path / "before", 4), scene)
+    await digests(rig).do("k", WHO, AddDigest(NINE), "")
+    await after(rig, TO_NINE + 60)
+    assert [name for name, _ in pictures()] == ["gpus.png"]
+    await after(rig, DAY)  # nothing has changed
+    assert len(pictures()) == 1
+    rig.recording = busy_cluster(tmp_path / "later", 7)
+    await after(rig, DAY)
+    (name, words), cards = pictures()[1:]
+    assert (name, cards[0]) == ("trend.png", "gpus.png")
+    assert words.startswith("Memory, and the largest free slice, over the last 3 digests. NVIDIA-Tesla T4: 16 GiB")
 
 
 @on_rig(2)

@@ -21,7 +21,7 @@ from handlers.oncall.keeper import Keeper
 from playbooks.playbook import Sources
 from sandbox.slack.content import strings_of
 from tests.cases_support import CASES
-from tests.oncall.rig import Rig, files, on_rig, pending, text, with_rig
+from tests.oncall.rig import Rig, files, on_rig, pending, text
 from tests.playbooks.world import cluster, gpu, gpu_node, none_of, pod, record, refused, running
 from tests.slack.outbox_support import ONCALL
 
@@ -33,33 +33,6 @@ async def content(file: dict[str, Any]) -> bytes:
         return await answered.read()
 
 
-def test_the_evidence_brings_a_recording_that_gives_the_same_answer_offline(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper()
-        await keeper.take([pending(0), pending(3)])
-        await rig.passes(100, keeper, step_s=50)
-        [head] = rig.heads()
-        [reply] = rig.replies(head)
-        [row] = await rig.store.incidents.opened()
-        [file] = files(rig)
-        assert file["name"] == f"incident-{row.id}.tar.gz"
-        assert f"hami-bot why ml/trainer-0 --recording {file['name']}" in reply
-        packed = await content(file)
-        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            read = [archive.extractfile(member) for member in archive if member.isfile()]
-            assert read
-            assert not [body for body in read if body and SECRET.encode() in body.read()]
-        saved = tmp_path / file["name"]
-        saved.write_bytes(packed)
-        told = [
-            (await answer(Sources(RecordedCluster.open(file)), "why", "ml/trainer-0")).findings
-            for file in (saved, rig.recording)
-        ]
-        assert told[0] == told[1]
-
-    with_rig(database, recorded(tmp_path), scene)
-
-
 def recorded(folder: Path, **more: Any) -> Path:
     """Two pods that wait for memory, one of which was annotated with a secret."""
     full = refused(none_of(1, "1 1/1 CardInsufficientMemory"))
@@ -68,6 +41,31 @@ def recorded(folder: Path, **more: Any) -> Path:
     pods = [pod("trainer-0", gpu(memory=8000), said=full, **spoken), pod("trainer-3", gpu(memory=8000), said=full)]
     (folder / "c").mkdir()
     return record(folder / "c", cluster(gpu_node("gpu-1"), holder, *pods), **more)
+
+
+@on_rig(recorded)
+async def test_the_evidence_brings_a_recording_that_gives_the_same_answer_offline(rig: Rig, *, tmp_path: Path) -> None:
+    keeper = rig.keeper()
+    await keeper.take([pending(0), pending(3)])
+    await rig.passes(100, keeper, step_s=50)
+    [head] = rig.heads()
+    [reply] = rig.replies(head)
+    [row] = await rig.store.incidents.opened()
+    [file] = files(rig)
+    assert file["name"] == f"incident-{row.id}.tar.gz"
+    assert f"hami-bot why ml/trainer-0 --recording {file['name']}" in reply
+    packed = await content(file)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        read = [archive.extractfile(member) for member in archive if member.isfile()]
+        assert read
+        assert not [body for body in read if body and SECRET.encode() in body.read()]
+    saved = tmp_path / file["name"]
+    saved.write_bytes(packed)
+    told = [
+        (await answer(Sources(RecordedCluster.open(file)), "why", "ml/trainer-0")).findings
+        for file in (saved, rig.recording)
+    ]
+    assert told[0] == told[1]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from sandbox.slack import Fault, Seed, SlackServer
 from tests.cases_support import CASES
 from tests.kube.cache_lab import QUICK, lab
 from tests.oncall.bot import BEARER, CHANNEL, GIVEN, ROOM, webhook
-from tests.oncall.rig import Rig, with_rig
+from tests.oncall.rig import Rig, on_rig, with_rig
 from tests.scenes import as_test
 from tests.slack.bot import PATIENT, Gated, recorded, settings
 from tests.slack.outbox_support import ADA, BUDGET, GENERAL, seed, texts
@@ -353,23 +353,23 @@ async def test_an_api_server_that_does_not_answer_is_as_good_as_none(looks: Look
     assert "no answer within" in looks.monitor.notes()
 
 
-def test_a_list_whose_watch_is_silent_is_read_and_one_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    async def play(rig: Rig) -> None:
-        async with lab(tmp_path, pace=QUICK._replace(silence_s=0.001)) as here:
+@on_rig(lambda _: RECORDING, new=True)
+async def test_a_list_whose_watch_is_silent_is_read_and_one_that_cannot_be_read_is_told(
+    rig: Rig, *, tmp_path: Path
+) -> None:
+    async with lab(tmp_path, pace=QUICK._replace(silence_s=0.001)) as here:
 
-            @contextlib.asynccontextmanager
-            async def watched_cluster(_: str) -> AsyncGenerator[Sources]:
-                yield Sources(CachedCluster(here.cache))
+        @contextlib.asynccontextmanager
+        async def watched_cluster(_: str) -> AsyncGenerator[Sources]:
+            yield Sources(CachedCluster(here.cache))
 
-            looks = Looks(rig)
-            looks.begin(watched_cluster)
-            await looks.go_on(120)
-            assert looks.monitor.notes() == ""
-            here.server.access.refused.append(Rule(["list"], ["nodes"]))
-            await looks.go_on(60)
-            assert "GET /api/v1/nodes?limit=500: HTTP 403" in looks.monitor.notes()
-
-    with_rig(f"sqlite:///{tmp_path / 'bot.db'}", RECORDING, play)
+        looks = Looks(rig)
+        looks.begin(watched_cluster)
+        await looks.go_on(120)
+        assert looks.monitor.notes() == ""
+        here.server.access.refused.append(Rule(["list"], ["nodes"]))
+        await looks.go_on(60)
+        assert "GET /api/v1/nodes?limit=500: HTTP 403" in looks.monitor.notes()
 
 
 def test_a_wall_clock_that_jumps_makes_no_message_old_and_no_alertmanager_silent(tmp_path: Path) -> None:

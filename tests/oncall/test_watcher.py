@@ -9,7 +9,6 @@ from handlers.oncall.watcher import Patience, Watcher
 from tests.oncall.rig import Rig, on_rig, text, with_rig
 from tests.oncall.watching import seen, waiting
 from tests.playbooks.world import gpu_node, pod
-from tests.stores import NewDatabase
 
 
 def watcher(rig: Rig, **patience) -> Watcher:
@@ -20,6 +19,12 @@ async def looked(rig: Rig, *watchers: Watcher) -> None:
     for candidate in watchers:
         await candidate.look()
     await rig.passes(1)
+
+
+def unregistered(folder: Path) -> Path:
+    bare = gpu_node("gpu-2")
+    bare["metadata"]["annotations"].clear()
+    return seen(folder / "c", bare)
 
 
 @on_rig(lambda folder: seen(folder / "c", waiting("old", 11), waiting("new", 9)))
@@ -56,37 +61,33 @@ def test_pods_of_other_schedulers_are_left_to_them(database: str, tmp_path: Path
     with_rig(database, seen(tmp_path / "c", misspelt, *objects), scene)
 
 
-def test_it_is_over_when_the_pod_waits_no_more(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        one = watcher(rig)
-        await looked(rig, one)
-        rig.recording = seen(tmp_path / "later")
-        await looked(rig, one)
-        assert await _quiet(rig)
-
-    with_rig(database, seen(tmp_path / "c", waiting("old", 11)), scene)
+@on_rig(lambda folder: seen(folder / "c", waiting("old", 11)))
+async def test_it_is_over_when_the_pod_waits_no_more(rig: Rig, *, tmp_path: Path) -> None:
+    one = watcher(rig)
+    await looked(rig, one)
+    rig.recording = seen(tmp_path / "later")
+    await looked(rig, one)
+    assert await _quiet(rig)
 
 
 async def _quiet(rig: Rig) -> bool:
     return await rig.store.alerts.firing(source="watch", cluster="") == []
 
 
-def test_trouble_has_to_be_there_twice_and_is_over_only_for_who_sees_as_much(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        one = watcher(rig)
-        await looked(rig, one)
-        assert rig.heads() == []
-        await looked(rig, one)
-        [head] = rig.heads()
-        assert "node-unregistered" in text(head)
-        rig.recording = seen(tmp_path / "blind", missing=("configmaps",))
-        await looked(rig, one)
-        assert not await _quiet(rig)
-        rig.recording = seen(tmp_path / "well")
-        await looked(rig, one)
-        assert await _quiet(rig)
-
-    with_rig(database, unregistered(tmp_path), scene)
+@on_rig(unregistered)
+async def test_trouble_has_to_be_there_twice_and_is_over_only_for_who_sees_as_much(rig: Rig, *, tmp_path: Path) -> None:
+    one = watcher(rig)
+    await looked(rig, one)
+    assert rig.heads() == []
+    await looked(rig, one)
+    [head] = rig.heads()
+    assert "node-unregistered" in text(head)
+    rig.recording = seen(tmp_path / "blind", missing=("configmaps",))
+    await looked(rig, one)
+    assert not await _quiet(rig)
+    rig.recording = seen(tmp_path / "well")
+    await looked(rig, one)
+    assert await _quiet(rig)
 
 
 async def muted(rig: Rig) -> None:
@@ -99,45 +100,33 @@ async def muted(rig: Rig) -> None:
     await rig.store.incidents.change(row.id, lambda incident, _: act(incident, done))
 
 
-def test_a_mute_until_a_node_is_registered_ends_when_the_node_is_gone(
-    new_database: NewDatabase, tmp_path: Path
-) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper()
-        await muted(rig)
-        rig.down = SourceError("GET /api/v1/nodes: HTTP 503")
-        await rig.passes(200, keeper, step_s=50)
-        assert "Muted, warning" in text(rig.heads()[0])
-        rig.down, rig.recording = None, seen(tmp_path / "without")
-        await rig.passes(200, keeper, step_s=50)
-        [head] = rig.heads()
-        assert "Open, " in text(head)
-        assert [reply for reply in rig.replies(head) if "the node no longer exists: gpu-2" in reply]
-
-    with_rig(new_database(), unregistered(tmp_path), scene)
+@on_rig(unregistered, new=True)
+async def test_a_mute_until_a_node_is_registered_ends_when_the_node_is_gone(rig: Rig, *, tmp_path: Path) -> None:
+    keeper = rig.keeper()
+    await muted(rig)
+    rig.down = SourceError("GET /api/v1/nodes: HTTP 503")
+    await rig.passes(200, keeper, step_s=50)
+    assert "Muted, warning" in text(rig.heads()[0])
+    rig.down, rig.recording = None, seen(tmp_path / "without")
+    await rig.passes(200, keeper, step_s=50)
+    [head] = rig.heads()
+    assert "Open, " in text(head)
+    assert [reply for reply in rig.replies(head) if "the node no longer exists: gpu-2" in reply]
 
 
-def test_a_mute_until_a_node_is_registered_ends_when_a_look_shows_it(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper()
-        await muted(rig)
-        await rig.passes(200, keeper, step_s=50)
-        [head] = rig.heads()
-        assert "Muted, warning" in text(head)
-        assert "node gpu-2 is registered again" in text(head)
-        read = rig.read
-        await rig.passes(LOOKED_S / 2, keeper)
-        assert rig.read <= read + 1
-        rig.recording = seen(tmp_path / "well", gpu_node("gpu-2"))
-        await rig.passes(200, keeper, step_s=50)
-        [head] = rig.heads()
-        assert "Open, " in text(head)
-        assert [reply for reply in rig.replies(head) if "The mute ended: node gpu-2 is registered again" in reply]
-
-    with_rig(database, unregistered(tmp_path), scene)
-
-
-def unregistered(folder: Path) -> Path:
-    bare = gpu_node("gpu-2")
-    bare["metadata"]["annotations"].clear()
-    return seen(folder / "c", bare)
+@on_rig(unregistered)
+async def test_a_mute_until_a_node_is_registered_ends_when_a_look_shows_it(rig: Rig, *, tmp_path: Path) -> None:
+    keeper = rig.keeper()
+    await muted(rig)
+    await rig.passes(200, keeper, step_s=50)
+    [head] = rig.heads()
+    assert "Muted, warning" in text(head)
+    assert "node gpu-2 is registered again" in text(head)
+    read = rig.read
+    await rig.passes(LOOKED_S / 2, keeper)
+    assert rig.read <= read + 1
+    rig.recording = seen(tmp_path / "well", gpu_node("gpu-2"))
+    await rig.passes(200, keeper, step_s=50)
+    [head] = rig.heads()
+    assert "Open, " in text(head)
+    assert [reply for reply in rig.replies(head) if "The mute ended: node gpu-2 is registered again" in reply]

@@ -17,7 +17,7 @@ from handlers.oncall.digests import AddDigest, Digests, Stop
 from handlers.oncall.service import TriageService
 from handlers.oncall.words import IncidentRequest, read_words
 from tests.changes.rig import Killed, Steps, When, killed_at_each
-from tests.oncall.bot import ROOM, World, on_bot, played
+from tests.oncall.bot import ROOM, World, on_bot
 from tests.oncall.rig import TERMS, Rig, a_rig, on_rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.slack.outbox_support import ONCALL
@@ -216,8 +216,6 @@ async def test_people_begin_and_end_it_in_slack(world: World) -> None:
     await world.told("grace", "The on-call report is not posted here any more")
 
 
-def test_a_bot_without_incidents_begins_none(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.command("ada", "oncall report weekly", "this bot opens no triage threads")
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene, given=None)
+@on_bot(1, None)
+async def test_a_bot_without_incidents_begins_none(world: World) -> None:
+    await world.command("ada", "oncall report weekly", "this bot opens no triage threads")

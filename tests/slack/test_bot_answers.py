@@ -148,19 +148,17 @@ async def unreachable(cluster: str) -> AsyncGenerator[Sources]:
 # ------------------------------------------------------------------------------------------ making an answer
 
 
-def test_a_bug_is_told_without_its_traceback(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        assert (await here.slack.command("ada", "gpu-oncall", f"why {POD}")).ok
-        told = text_of(await here.slack.wait_for(channel="gpu-oncall", containing="a bug", user="ada"))
-        assert "RuntimeError: out of paper" in told
-        assert "report it" in told
-        assert re.search(r"request_id [0-9a-f]{8}\b", told)
-        assert "Traceback" not in told
-        asked = await here.slack.mention("grace", "gpu-oncall", f"why {POD}")
-        await here.slack.wait_for(channel="gpu-oncall", containing="out of paper", thread_ts=asked.ts)
-        await here.slack.wait_for(lambda: reactions(here, asked.ts) == ["x"])
-
-    played(mode=mode, opener=broken(RuntimeError("out of paper")))(scene)(tmp_path=tmp_path)
+@played(opener=broken(RuntimeError("out of paper")))
+async def test_a_bug_is_told_without_its_traceback(here: Here, *, mode: Mode) -> None:
+    assert (await here.slack.command("ada", "gpu-oncall", f"why {POD}")).ok
+    told = text_of(await here.slack.wait_for(channel="gpu-oncall", containing="a bug", user="ada"))
+    assert "RuntimeError: out of paper" in told
+    assert "report it" in told
+    assert re.search(r"request_id [0-9a-f]{8}\b", told)
+    assert "Traceback" not in told
+    asked = await here.slack.mention("grace", "gpu-oncall", f"why {POD}")
+    await here.slack.wait_for(channel="gpu-oncall", containing="out of paper", thread_ts=asked.ts)
+    await here.slack.wait_for(lambda: reactions(here, asked.ts) == ["x"])
 
 
 def reactions(here: Here, ts: str) -> list[str]:
@@ -175,15 +173,13 @@ async def test_a_cluster_that_cannot_be_opened_is_told_with_what_to_do(here: Her
     assert "Is the VPN up?" in text_of(told)
 
 
-def test_work_that_takes_longer_than_its_limit_is_told(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        assert (await here.slack.command("ada", "gpu-oncall", f"why {POD}")).ok
-        told = await here.slack.wait_for(channel="gpu-oncall", containing="gave up after", user="ada")
-        assert "Ask again" in text_of(told)
-        asked = await here.slack.mention("grace", "gpu-oncall", f"why {POD}")
-        await here.slack.wait_for(channel="gpu-oncall", containing="gave up after", thread_ts=asked.ts)
-
-    played(mode=mode, opener=Gated().opener, limits=QUICK)(scene)(tmp_path=tmp_path)
+@played(opener=Gated().opener, limits=QUICK)
+async def test_work_that_takes_longer_than_its_limit_is_told(here: Here, *, mode: Mode) -> None:
+    assert (await here.slack.command("ada", "gpu-oncall", f"why {POD}")).ok
+    told = await here.slack.wait_for(channel="gpu-oncall", containing="gave up after", user="ada")
+    assert "Ask again" in text_of(told)
+    asked = await here.slack.mention("grace", "gpu-oncall", f"why {POD}")
+    await here.slack.wait_for(channel="gpu-oncall", containing="gave up after", thread_ts=asked.ts)
 
 
 async def test_a_cluster_that_hangs_while_it_is_opened_holds_up_no_other(tmp_path: Path) -> None:

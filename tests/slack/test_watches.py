@@ -8,10 +8,9 @@ import pytest
 from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import WatchAsked
 from handlers.watches import LONGEST_S, PACE_S, Watches
-from tests.oncall.rig import Rig, text, with_rig
+from tests.oncall.rig import Rig, on_rig, text
 from tests.playbooks.world import Object, card, cluster, gpu_node, pod, record, running
 from tests.slack.outbox_support import ONCALL
-from tests.stores import NewDatabase
 
 ADA = "U0ADA00001"
 FULL: dict[str, object] = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 20000}
@@ -47,48 +46,40 @@ async def look(rig: Rig, times: int = 1) -> list[str]:
     ],
     ids=["runs", "gone", "another cause"],
 )
-def test_it_is_told_once_also_by_a_process_that_came_later(
-    new_database: NewDatabase, tmp_path: Path, becomes: list[Any], told: str
+@on_rig(lambda folder: world(folder / "before", pod("wl", FULL)), new=True)
+async def test_it_is_told_once_also_by_a_process_that_came_later(
+    rig: Rig, *, tmp_path: Path, becomes: list[Any], told: str
 ) -> None:
-    async def scene(rig: Rig) -> None:
-        assert "I will tell you once" in await watch(rig)
-        assert await look(rig, 2) == []
-        rig.recording = world(tmp_path / "after", *becomes)
-        [said] = await look(rig, 4)
-        assert told in said
-
-    with_rig(new_database(), world(tmp_path / "before", pod("wl", FULL)), scene)
+    assert "I will tell you once" in await watch(rig)
+    assert await look(rig, 2) == []
+    rig.recording = world(tmp_path / "after", *becomes)
+    [said] = await look(rig, 4)
+    assert told in said
 
 
-def test_what_is_not_watched_any_more_is_not_told(new_database: NewDatabase, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        await watch(rig)
-        assert "ml/wl" in await watch(rig, "")
-        assert "no more of ml/wl" in await watch(rig, "wl", "unwatch")
-        assert "watch no pod" in await watch(rig, "")
-        rig.recording = world(tmp_path / "after")
-        assert await look(rig, 3) == []
-
-    with_rig(new_database(), world(tmp_path / "before", pod("wl", FULL)), scene)
+@on_rig(lambda folder: world(folder / "before", pod("wl", FULL)), new=True)
+async def test_what_is_not_watched_any_more_is_not_told(rig: Rig, *, tmp_path: Path) -> None:
+    await watch(rig)
+    assert "ml/wl" in await watch(rig, "")
+    assert "no more of ml/wl" in await watch(rig, "wl", "unwatch")
+    assert "watch no pod" in await watch(rig, "")
+    rig.recording = world(tmp_path / "after")
+    assert await look(rig, 3) == []
 
 
-def test_a_cluster_that_cannot_be_read_ends_no_watch(new_database: NewDatabase, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        await watch(rig)
-        before, rig.recording = rig.recording, tmp_path / "nowhere"
-        assert await look(rig, 2) == []
-        rig.recording = before
-        assert "ml/wl" in await watch(rig, "")
-        await rig.bot.clock.advance(LONGEST_S)
-        [said] = await look(rig, 2)
-        assert "still waits after 7 days" in said
-
-    with_rig(new_database(), world(tmp_path / "before", pod("wl", FULL)), scene)
+@on_rig(lambda folder: world(folder / "before", pod("wl", FULL)), new=True)
+async def test_a_cluster_that_cannot_be_read_ends_no_watch(rig: Rig, *, tmp_path: Path) -> None:
+    await watch(rig)
+    before, rig.recording = rig.recording, tmp_path / "nowhere"
+    assert await look(rig, 2) == []
+    rig.recording = before
+    assert "ml/wl" in await watch(rig, "")
+    await rig.bot.clock.advance(LONGEST_S)
+    [said] = await look(rig, 2)
+    assert "still waits after 7 days" in said
 
 
-def test_a_pod_that_does_not_wait_is_answered_and_not_watched(new_database: NewDatabase, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        assert "does not wait" in await watch(rig)
-        assert "watch no pod" in await watch(rig, "")
-
-    with_rig(new_database(), world(tmp_path / "before", running("wl", "gpu-1", ("GPU-1", 1000, 0))), scene)
+@on_rig(lambda folder: world(folder / "before", running("wl", "gpu-1", ("GPU-1", 1000, 0))), new=True)
+async def test_a_pod_that_does_not_wait_is_answered_and_not_watched(rig: Rig) -> None:
+    assert "does not wait" in await watch(rig)
+    assert "watch no pod" in await watch(rig, "")
