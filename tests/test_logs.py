@@ -139,8 +139,7 @@ async def test_every_call_to_the_api_server_that_a_question_causes_has_the_quest
 
         async with a_bot(tmp_path, opener=opener) as here:
             for who in ("ada", "linus"):
-                await here.slack.command(who, "gpu-oncall", f"why {POD}")
-                await here.slack.wait_for(channel="gpu-oncall", containing="20,000 MiB", user=who)
+                await here.command(who, f"why {POD}", "20,000 MiB")
             secrets = [here.slack.bot_token, here.slack.app_token]
     assert not [secret for secret in secrets if secret in log.text]
     answers = [line["request_id"] for line in log.lines() if line["event"].startswith("why: answered")]

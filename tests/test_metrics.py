@@ -300,8 +300,7 @@ async def test_a_question_in_slack_is_counted_with_its_ack_its_playbook_and_its_
 
     before = counts(process_counters.ACKS), counts(process_counters.PLAYBOOKS, "why", "answered")
     async with a_bot(tmp_path) as here:
-        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-        await here.slack.wait_for(channel="gpu-oncall", containing="20,000 MiB", user="ada")
+        await here.command("ada", f"why {POD}", "20,000 MiB")
     assert (counts(process_counters.ACKS), counts(process_counters.PLAYBOOKS, "why", "answered")) == (
         before[0] + 1,
         before[1] + 1,

@@ -79,6 +79,16 @@ class World:
         await self.slack.command(user, ROOM, words)
         return await self.told(user, told)
 
+    async def mention(self, user: str, words: str, told: str, head: dict[str, Any]) -> dict[str, Any]:
+        """What the person alone is shown for words in the thread."""
+        await self.slack.mention(user, ROOM, words, thread_ts=head["ts"])
+        return await self.told(user, told)
+
+    async def form(self, user: str, head: dict[str, Any], action: str) -> dict[str, Any]:
+        """The form that a click opens."""
+        await self.click(user, head, action)
+        return (await self.slack.wait_for(lambda: self.slack.views(user) or None))[-1]
+
     async def click(self, user: str, head: dict[str, Any], action: str, **given: Any) -> None:
         await self.slack.click(user, f"triage:{action}", channel=ROOM, message_ts=head["ts"], **given)
 

@@ -15,11 +15,11 @@ from bot.slack.outbox import Outbox
 from bot.slack.question_tasks import Work
 from bot.store import Store, open_store
 from bot.store.alerts import AlertRows
-from bot.store.incidents import IncidentRows
+from bot.store.incidents import IncidentRow, IncidentRows
 from bot.store.timeline import Timeline
 from bot.texts import Texts
 from bot.triage.routes import Route
-from bot.triage.state import IncidentTimes
+from bot.triage.state import Act, Deed, IncidentTimes, act
 from bot.triage.webhook import Alert
 from handlers.deps import Deps
 from handlers.oncall.calling import OncallPlan
@@ -30,7 +30,7 @@ from sandbox.slack.content import strings_of
 from tests.changes.rig import Steps
 from tests.oncall.scenes import busy_cluster
 from tests.scenes import Scene, as_test
-from tests.slack.outbox_support import ONCALL, START, Bot, a_bot, drain, outbox_of, seed
+from tests.slack.outbox_support import ADA, ONCALL, START, Bot, a_bot, drain, outbox_of, seed
 
 TERMS = IncidentTimes(rota=("U0ADA00001", "S0ONCALL01"))
 PASS_S = 5.0
@@ -120,6 +120,18 @@ class Rig:
             if self.now >= end:
                 return
             await self.bot.clock.advance(min(step_s, max(end - self.now, 0.1)))
+
+    async def opens(self, keeper: Keeper, *alerts: Alert, seconds: float = 5) -> IncidentRow:
+        """The one incident that is open when the alerts were taken, and so much time passed."""
+        await keeper.take(list(alerts))
+        await self.passes(seconds, keeper, step_s=max(seconds / 2, PASS_S))
+        [row] = await self.store.incidents.opened()
+        return row
+
+    async def acts(self, row: IncidentRow, deed: Deed, text: str = "", **more: Any) -> None:
+        """Ada does that to the incident."""
+        done = Act(deed, ADA, self.now, text, **more)
+        await self.store.incidents.change(row.id, lambda incident, _: act(incident, done))
 
     def heads(self, channel: str = ONCALL) -> list[dict[str, Any]]:
         return [message for message in self._said(channel) if message.get("thread_ts") in (None, "", message["ts"])]

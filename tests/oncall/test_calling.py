@@ -64,9 +64,7 @@ def test_nobody_is_called_while_somebody_s_acknowledgement_is_not_carried_out_ye
 
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper()
-        await keeper.take([pending(0)])
-        await rig.passes(100, keeper, step_s=50)
-        [row] = await rig.store.incidents.opened()
+        row = await rig.opens(keeper, pending(0), seconds=100)
 
         def about(text: str) -> str:
             return text.replace("ID", row.id)

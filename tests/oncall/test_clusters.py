@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from bot.periodic_jobs import Clock
 from bot.settings.oncall import OncallSettings
 from bot.settings.schema import ClusterSettings
-from bot.triage.state import Act, act
 from handlers.deps import Deps
 from handlers.oncall.alert_sorter import SORTED_AT_ONCE
 from handlers.oncall.keeper import Keeper
@@ -97,7 +96,7 @@ async def test_a_cluster_that_hangs_holds_up_neither_people_nor_other_clusters(r
         while not rig.heads() or not rig.replies(rig.heads()[0]):
             await rig.send()
         [row] = await rig.store.incidents.opened()
-        await rig.store.incidents.change(row.id, lambda incident, _: act(incident, Act("ack", "U0ADA00001", rig.now)))
+        await rig.acts(row, "ack")
         keeper.soon()
         while not any("Acknowledged" in reply for reply in rig.replies(rig.heads()[0])):
             await rig.send()

@@ -63,9 +63,7 @@ async def _a_desk(rig: Rig, life: Life, own: Store | None = None) -> AsyncGenera
 
 async def _acted(rig: Rig, deed: str, life: Life, own: Store | None = None) -> str:
     """The incident whose form or button a process took."""
-    await rig.keeper().take([pending(0)])
-    await rig.passes(5)
-    [row] = await rig.store.incidents.opened()
+    row = await rig.opens(rig.keeper(), pending(0))
     kind, typed, _ = DEEDS[deed]
     details: Any = {"deed": deed, "incident": row.id, **typed}
     asked = Question("", ADA, ONCALL, rig.now, beside=True)

@@ -28,8 +28,7 @@ async def test_the_command_alone_shows_what_there_is_and_how_to_have_one_and_its
 
     await world.slack.submit("ada", typed("0 9 * * 1-5", "Europe/Berlin"))
     await world.told("ada", '"0 9 * * 1-5" Europe/Berlin')
-    await world.slack.command("grace", ROOM, "digest list")
-    await world.told("grace", '"0 9 * * 1-5" Europe/Berlin, about the default cluster; next')
+    await world.command("grace", "digest list", '"0 9 * * 1-5" Europe/Berlin, about the default cluster; next')
 
     await world.slack.click("ada", OPEN, channel=ROOM, message_ts=told["ts"])
     view = await world.slack.wait_for(lambda: world.slack.views("ada") or None)

@@ -34,9 +34,7 @@ TAKEN = News("profile-taken", ADA.user, "cpu http://hami-system/hami-scheduler-0
 
 @on_rig(1)
 async def test_it_is_in_the_summary_and_the_export_of_that_thread_once(rig: Rig, keeper: Keeper) -> None:
-    await keeper.take([pending(0)])
-    await rig.passes(5, keeper)
-    [row] = await rig.store.incidents.opened()
+    row = await rig.opens(keeper, pending(0))
     for news in (MADE, MADE, TAKEN):
         await rig.store.incidents.note_in_thread(ONCALL, row.thread_ts, news, f"{news.turn}/1")
     await rig.store.incidents.note_in_thread(ONCALL, "1.5", MADE, "another")
@@ -58,9 +56,7 @@ async def test_it_is_in_the_summary_and_the_export_of_that_thread_once(rig: Rig,
 async def test_who_asked_for_it_is_reminded_in_the_thread_once_also_by_another_process(
     rig: Rig, keeper: Keeper
 ) -> None:
-    await keeper.take([pending(0)])
-    await rig.passes(5, keeper)
-    [row] = await rig.store.incidents.opened()
+    row = await rig.opens(keeper, pending(0))
     triage = TriageService(rig.deps(), keeper, ())
     told = await triage.remind(ADA, row, 1800, rig.now, "Europe/Berlin")
     assert "(Europe/Berlin)" in told
@@ -79,9 +75,7 @@ async def test_who_asked_for_it_is_reminded_in_the_thread_once_also_by_another_p
 
 @on_rig(1, new=True)
 async def test_tomorrow_is_at_nine_where_the_person_is(rig: Rig, keeper: Keeper) -> None:
-    await keeper.take([pending(0)])
-    await rig.passes(5, keeper)
-    [row] = await rig.store.incidents.opened()
+    row = await rig.opens(keeper, pending(0))
     night = datetime(2026, 11, 27, 23, 30, tzinfo=UTC).timestamp()
     told = await TriageService(rig.deps(), keeper, ()).remind(ADA, row, 0, night, "Asia/Shanghai")
     assert "2026-11-29 09:00 (Asia/Shanghai)" in told

@@ -26,15 +26,13 @@ async def test_an_alert_becomes_a_thread_that_people_work_on(world: World) -> No
     head = await world.head("Acknowledged, warning")
     assert "triage:ack" not in actions(head)
 
-    await world.click("grace", head, "note")
-    await world.slack.wait_for(lambda: world.slack.views("grace") or None)
+    await world.form("grace", head, "note")
     typed = {"type": "plain_text_input", "value": "it's <!here> a cable"}
     await world.slack.submit("grace", {"note": {"text": typed}})
     note = await world.reply(head, "a cable")
     assert "<!here>" not in note["text"]
 
-    await world.click("ada", head, "handover")
-    await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+    await world.form("ada", head, "handover")
     await world.slack.submit("ada", {"person": {"text": {"type": "users_select", "selected_user": GRACE}}})
     await world.reply(head, "Handed over to")
     await world.slack.wait_for(lambda: GRACE in str(world._heads(CAUSES[0])[0]["blocks"]) or None)
@@ -50,10 +48,8 @@ async def test_an_alert_becomes_a_thread_that_people_work_on(world: World) -> No
 @on_bot(2)
 async def test_a_reminder_is_asked_for_in_words_and_in_the_menu(world: World) -> None:
     head = await world.thread_of("trainer-0")
-    await world.slack.mention("grace", ROOM, "remind me in 2h", thread_ts=head["ts"])
-    await world.told("grace", "I will remind you in the thread at")
-    await world.slack.mention("grace", ROOM, "remind me soon", thread_ts=head["ts"])
-    await world.told("grace", "a reminder comes in at most 7 days")
+    await world.mention("grace", "remind me in 2h", "I will remind you in the thread at", head)
+    await world.mention("grace", "remind me soon", "a reminder comes in at most 7 days", head)
     [menu] = [
         element
         for block in head["blocks"]
@@ -69,19 +65,16 @@ async def test_a_reminder_is_asked_for_in_words_and_in_the_menu(world: World) ->
 def test_until_when_it_is_muted_is_asked_for_and_shown(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         head = await world.thread_of("trainer-0")
-        await world.click("ada", head, "mute")
-        [view] = await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+        view = await world.form("ada", head, "mute")
         options = {option["value"]: option["text"]["text"] for option in view["blocks"][0]["element"]["options"]}
         assert list(options) == ["1h", "4h", "24h", "until gone"]
         await world.slack.submit("ada", chosen("until node gpu-1 registers"))
         await world.told("ada", "node gpu-1 is registered: there is nothing to wait for")
-        await world.click("ada", head, "mute")
-        await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+        await world.form("ada", head, "mute")
         await world.slack.submit("ada", chosen("until gone"))
         await world.reply(head, "Muted until the cause is gone")
         await world.head("Muted, warning")
-        await world.slack.mention("ada", ROOM, "triage mute until node gpu-9 registers", thread_ts=head["ts"])
-        await world.told("ada", "there is no node gpu-9")
+        await world.mention("ada", "triage mute until node gpu-9 registers", "there is no node gpu-9", head)
 
     def chosen(words: str) -> dict[str, Any]:
         option = {"text": {"type": "plain_text", "text": words}, "value": words}
@@ -94,15 +87,12 @@ def test_until_when_it_is_muted_is_asked_for_and_shown(tmp_path: Path) -> None:
 async def test_it_is_handed_over_to_no_bot_and_a_command_says_how_to_name_a_person(world: World) -> None:
     head = await world.thread_of("trainer-0")
     bot = world.slack.workspace.app.bot_user_id
-    await world.click("ada", head, "handover")
-    await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+    await world.form("ada", head, "handover")
     answer = await world.slack.submit("ada", {"person": {"text": {"type": "users_select", "selected_user": bot}}})
     assert "I cannot own an incident" in str(answer)
-    await world.slack.mention("ada", ROOM, f"triage handover <@{bot}>", thread_ts=head["ts"])
-    await world.told("ada", "I cannot own an incident")
+    await world.mention("ada", f"triage handover <@{bot}>", "I cannot own an incident", head)
     incident = text(head).split("Incident ")[1][:8]
-    await world.slack.mention("ada", ROOM, "handover", thread_ts=head["ts"])
-    told = await world.told("ada", "handover needs a person")
+    told = await world.mention("ada", "handover", "handover needs a person", head)
     assert "@hami-bot handover @ada" in text(told)
     assert "in a command" not in text(told)
     told = await world.command("ada", f"triage handover {incident} @grace", "press Hand over")
@@ -126,8 +116,7 @@ async def test_words_in_the_thread_do_what_buttons_do(world: World) -> None:
     ):
         await world.slack.mention("ada", ROOM, words, thread_ts=head["ts"])
         await world.reply(head, told)
-    await world.slack.mention("ada", ROOM, "triage ack", thread_ts=head["ts"])
-    await world.told("ada", "it is closed")
+    await world.mention("ada", "triage ack", "it is closed", head)
     await world.slack.mention("ada", ROOM, "triage akc", thread_ts=head["ts"])
     answer = (await world.told("ada", "did you mean 'ack'"))["text"]
     assert answer.count("For example") == answer.count("@hami-bot") == 1
@@ -138,8 +127,7 @@ async def test_a_command_lists_what_is_open_and_acts_by_its_id(world: World) -> 
     await world.command("ada", "oncall", "No incident is open")
     head = await world.thread_of("trainer-0")
     incident = text(head).split("Incident ")[1][:8]
-    await world.slack.command("ada", ROOM, "oncall")
-    await world.told("ada", incident)
+    await world.command("ada", "oncall", incident)
     await world.slack.command("ada", ROOM, f"triage ack {incident}")
     await world.reply(head, "Acknowledged")
     await world.command("ada", "oncall report", "On-call report, last 7 days: 1 incident opened")
@@ -207,12 +195,10 @@ async def test_what_a_client_makes_up_does_nothing(world: World) -> None:
     await world.forged("ada", head, "triage:ack", value_of(IncidentButton("ffffffff")))
     await world.told("ada", "there is no such incident")
     await world.forged("ada", head, "triage:close", value, room="general")
-    await world.click("ada", head, "handover")
-    await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+    await world.form("ada", head, "handover")
     await world.slack.submit("ada", {"person": {"text": {"type": "users_select", "selected_user": "<!here>"}}})
     await world.told("ada", "handed over to a person")
-    await world.slack.mention("ada", ROOM, "triage", thread_ts=head["ts"])
-    shown = await world.told("ada", "Open, warning")
+    shown = await world.mention("ada", "triage", "Open, warning", head)
     assert "1 of 1 pod" in text(shown)
 
 

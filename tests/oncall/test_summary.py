@@ -84,9 +84,7 @@ async def test_a_resolved_thread_ends_with_one_summary_and_with_another_after_it
 @on_rig(3)
 async def test_the_export_ends_with_the_summary(rig: Rig, keeper: Keeper) -> None:
     service = TriageService(rig.deps(), keeper, ())
-    await keeper.take([pending(0)])
-    await rig.passes(120, keeper, step_s=60)
-    [row] = await rig.store.incidents.opened()
+    row = await rig.opens(keeper, pending(0), seconds=120)
     await service.act(ADA, row, IncidentDeed("handover", to=GRACE.user))
     await service.act(GRACE, row, IncidentDeed("close", "false *alarm*"))
     [file] = (await service.export(ADA, row)).files

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from bot.errors import SourceError
-from bot.triage.state import Act, IncidentTimes, act
+from bot.triage.state import IncidentTimes
 from handlers.changes.draft import Person
 from handlers.oncall.causes import cause_alone
 from handlers.oncall.keeper import Keeper
@@ -73,7 +73,7 @@ async def test_counts_are_edited_every_45_seconds_and_a_state_at_once(rig: Rig, 
     await rig.passes(50, keeper, step_s=50)
     assert "12 of 12 pods" in text(rig.heads()[0])
     [row] = await rig.store.incidents.opened()
-    await rig.store.incidents.change(row.id, lambda incident, _: act(incident, Act("ack", "U0ADA00001", rig.now)))
+    await rig.acts(row, "ack")
     await keeper.look()
     await rig.send()
     [head] = rig.heads()
@@ -88,8 +88,7 @@ async def test_a_deed_that_changes_nothing_on_the_head_edits_nothing(rig: Rig) -
     await rig.passes(60, keeper, step_s=30)
     edits = rig.bot.slack.journal.of("api", "chat.update")
     [row] = await rig.store.incidents.opened()
-    note = Act("note", "U0ADA00001", rig.now, "rebooted gpu-7")
-    await rig.store.incidents.change(row.id, lambda incident, _: act(incident, note))
+    await rig.acts(row, "note", "rebooted gpu-7")
     await rig.passes(120, keeper, step_s=60)
     assert rig.bot.slack.journal.of("api", "chat.update") == edits
 
@@ -116,10 +115,8 @@ async def test_a_cause_that_is_gone_for_five_minutes_resolves_its_thread_and_reo
 async def test_a_new_alert_reopens_what_was_closed_while_it_fired_and_the_old_ones_do_not(
     rig: Rig, keeper: Keeper
 ) -> None:
-    await keeper.take([pending(0)])
-    await rig.passes(5, keeper)
-    [row] = await rig.store.incidents.opened()
-    await rig.store.incidents.change(row.id, lambda incident, _: act(incident, Act("close", "U0ADA00001", rig.now)))
+    row = await rig.opens(keeper, pending(0))
+    await rig.acts(row, "close")
     await rig.bot.clock.advance(60)
     await keeper.take([pending(0)])
     await rig.passes(600, keeper, step_s=150)
@@ -213,9 +210,7 @@ async def test_an_alert_that_comes_again_with_nothing_but_a_higher_severity_open
     """To Alertmanager it is another alert: the severity is one of its labels."""
     low = pending(0, severity="warning")
     high = pending(0, severity="page", level="critical", fingerprint="0p")
-    await keeper.take([low])
-    await rig.passes(60, keeper)
-    [row] = await rig.store.incidents.opened()
+    row = await rig.opens(keeper, low, seconds=60)
     service = TriageService(rig.deps(), keeper, ())
     await service.act(Person("U0ADA00001", ONCALL), row, IncidentDeed("close"))
     await rig.passes(60, keeper)

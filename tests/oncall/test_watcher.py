@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bot.errors import SourceError
-from bot.triage.state import Act, MuteUntil, act
+from bot.triage.state import MuteUntil
 from handlers.oncall.keeper import LOOKED_S
 from handlers.oncall.watcher import Patience, Watcher
 from tests.oncall.rig import Rig, on_rig, text, with_rig
@@ -96,8 +96,7 @@ async def muted(rig: Rig) -> None:
     await looked(rig, one)
     await looked(rig, one)
     [row] = await rig.store.incidents.opened()
-    done = Act("mute", "U0ADA00001", rig.now, until=MuteUntil(node="gpu-2"))
-    await rig.store.incidents.change(row.id, lambda incident, _: act(incident, done))
+    await rig.acts(row, "mute", until=MuteUntil(node="gpu-2"))
 
 
 @on_rig(unregistered, new=True)

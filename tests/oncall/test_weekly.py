@@ -11,7 +11,6 @@ from bot.digest.schedule import Schedule
 from bot.errors import UsageError
 from bot.slack.message import Message
 from bot.texts import in_english
-from bot.triage.state import Act, act
 from handlers.changes.draft import Person, Refused
 from handlers.oncall.digests import AddDigest, Digests, Stop
 from handlers.oncall.service import TriageService
@@ -136,8 +135,7 @@ async def test_posted_in_a_channel_it_calls_neither_people_nor_user_groups(rig: 
     await keeper.take([pending(0), pending(1)])
     await rig.passes(60, keeper)
     one, two = await rig.store.incidents.opened()
-    given = Act("handover", WHO.user, rig.now, to="S0OWNERS01")
-    await rig.store.incidents.change(two.id, lambda incident, _: act(incident, given))
+    await rig.acts(two, "handover", to="S0OWNERS01")
     await rig.passes(1080, keeper, step_s=60)
     await after(rig, 120)
     [posted] = [head for head in rig.heads() if "n-call report" in text(head)]

@@ -36,6 +36,16 @@ class Here(NamedTuple):
     slack: SlackServer
     address: str
 
+    async def command(self, user: str, words: str, told: str, room: str = "gpu-oncall") -> dict[str, Any]:
+        """What the person alone is shown for the command."""
+        assert (await self.slack.command(user, room, words)).ok
+        return await self.slack.wait_for(channel=room, containing=told, user=user)
+
+    async def mention(self, user: str, words: str, told: str, room: str = "gpu-oncall") -> tuple[str, dict[str, Any]]:
+        """The thread of the question, and what everybody is shown in it."""
+        asked = await self.slack.mention(user, room, words)
+        return asked.ts, await self.slack.wait_for(channel=room, containing=told, thread_ts=asked.ts)
+
 
 AUDIT_KEY = "what-signs-the-audit-log-of-this-bot"
 

@@ -149,27 +149,44 @@ class World:
 
         return (await self.slack.wait_for(forms, seconds=180))[-1]
 
-    async def raised(self, words: str = "verbosity 5 for 30m", because: str = "trainer-0 hangs") -> dict[str, Any]:
-        """The card of a change that ada asked for and confirmed."""
+    async def asked(self, words: str = "verbosity 5 for 30m", because: str = "trainer-0 hangs") -> None:
+        """Ada asks for a change and confirms it."""
         await self.offered(words)
         await self.submit("ada", because)
+
+    async def command(self, user: str, words: str, told: str, times: int = 1) -> dict[str, Any]:
+        """What the person alone is shown for the command."""
+        await self.slack.command(user, ROOM, words)
+        return await self.told(user, told, times)
+
+    async def mention(self, user: str, words: str, told: str, times: int = 1) -> dict[str, Any]:
+        await self.slack.mention(user, ROOM, words)
+        return await self.told(user, told, times)
+
+    async def raised(self, words: str = "verbosity 5 for 30m", because: str = "trainer-0 hangs") -> dict[str, Any]:
+        """The card of a change that ada asked for and confirmed."""
+        await self.asked(words, because)
         return await self.card("In effect")
 
     async def submit(self, user: str, because: str) -> None:
         await self.slack.submit(user, {"because": {"text": {"type": "plain_text_input", "value": because}}})
 
-    async def click(self, user: str, card: dict[str, Any], action: str, value: str | None = None) -> None:
-        more = {} if value is None else {"value": value}
-        await self.slack.click(user, action, channel=ROOM, message_ts=card["ts"], **more)
+    async def click(self, user: str, card: dict[str, Any], action: str, told: str = "", times: int = 1) -> Any:
+        """What the person alone is shown then, where that is named."""
+        await self.slack.click(user, action, channel=ROOM, message_ts=card["ts"])
+        return await self.told(user, told, times) if told else None
 
-    async def pressed(self, user: str, card: dict[str, Any], action: str, value: str) -> None:
-        """A click as a client could make it up: of a button that stands there or not."""
+    async def pressed(  # noqa: PLR0917  # a click and what it is told
+        self, user: str, card: dict[str, Any], action: str, value: str, told: str, times: int = 1
+    ) -> None:
+        """What the person is told of a click as a client could make it up: of a button that stands there or not."""
         who = {"id": self.slack.workspace.user_id(user)}
         pressed = {"type": "button", "block_id": "b", "action_id": action, "value": value, "action_ts": "1"}
         room = self.slack.workspace.channel_id(ROOM)
         container = {"type": "message", "message_ts": card["ts"], "channel_id": room, "is_ephemeral": False}
         where = {"container": container, "channel": {"id": room}}
         await sent(self.slack, "block_actions", user=who, actions=[pressed], trigger_id=uuid.uuid4().hex, **where)
+        await self.told(user, told, times)
 
     async def sent(self, user: str, kind: str, **given: Any) -> None:
         """Anything that Slack could deliver for that user."""

@@ -22,8 +22,7 @@ HELD, HELD_VERDICT = "ml/s05-exclusive-cores100", "is already in use"
 
 async def posted_to_channel(here: Here, pod: str = POD, verdict: str = VERDICT):
     """What everybody is shown once ada has posted her answer to the channel; it is nobody's alone any more."""
-    await here.slack.command("ada", "gpu-oncall", f"why {pod}")
-    answer = await here.slack.wait_for(channel="gpu-oncall", containing=verdict, user="ada")
+    answer = await here.command("ada", f"why {pod}", verdict)
     await here.slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
     posted = await here.slack.wait_for(channel="gpu-oncall", containing=verdict, user="grace")
     assert "ephemeral" not in posted

@@ -156,9 +156,8 @@ async def test_a_bug_is_told_without_its_traceback(here: Here, *, mode: Mode) ->
     assert "report it" in told
     assert re.search(r"request_id [0-9a-f]{8}\b", told)
     assert "Traceback" not in told
-    asked = await here.slack.mention("grace", "gpu-oncall", f"why {POD}")
-    await here.slack.wait_for(channel="gpu-oncall", containing="out of paper", thread_ts=asked.ts)
-    await here.slack.wait_for(lambda: reactions(here, asked.ts) == ["x"])
+    asked, _ = await here.mention("grace", f"why {POD}", "out of paper")
+    await here.slack.wait_for(lambda: reactions(here, asked) == ["x"])
 
 
 def reactions(here: Here, ts: str) -> list[str]:
@@ -168,18 +167,15 @@ def reactions(here: Here, ts: str) -> list[str]:
 
 @played(opener=unreachable)
 async def test_a_cluster_that_cannot_be_opened_is_told_with_what_to_do(here: Here, *, mode: Mode) -> None:
-    assert (await here.slack.command("ada", "gpu-oncall", f"why {POD}")).ok
-    told = await here.slack.wait_for(channel="gpu-oncall", containing="no answer from the cluster", user="ada")
+    told = await here.command("ada", f"why {POD}", "no answer from the cluster")
     assert "Is the VPN up?" in text_of(told)
 
 
 @played(opener=Gated().opener, limits=QUICK)
 async def test_work_that_takes_longer_than_its_limit_is_told(here: Here, *, mode: Mode) -> None:
-    assert (await here.slack.command("ada", "gpu-oncall", f"why {POD}")).ok
-    told = await here.slack.wait_for(channel="gpu-oncall", containing="gave up after", user="ada")
+    told = await here.command("ada", f"why {POD}", "gave up after")
     assert "Ask again" in text_of(told)
-    asked = await here.slack.mention("grace", "gpu-oncall", f"why {POD}")
-    await here.slack.wait_for(channel="gpu-oncall", containing="gave up after", thread_ts=asked.ts)
+    await here.mention("grace", f"why {POD}", "gave up after")
 
 
 async def test_a_cluster_that_hangs_while_it_is_opened_holds_up_no_other(tmp_path: Path) -> None:
@@ -264,8 +260,7 @@ async def test_while_a_click_is_answered_its_message_shows_the_progress_and_then
     here: Here, cluster: Gated
 ) -> None:
     cluster.gate.set()
-    await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+    answer = await here.command("ada", f"why {POD}", VERDICT)
     cluster.gate.clear()
     await here.slack.click("ada", EVERYTHING, channel="gpu-oncall", message_ts=answer["ts"])
     told = await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING, user="ada")
@@ -281,13 +276,12 @@ async def test_while_a_click_is_answered_its_message_shows_the_progress_and_then
 async def test_while_a_public_answer_is_made_its_progress_is_posted_and_then_edited(
     here: Here, cluster: Gated, *, mode: Mode
 ) -> None:
-    asked = await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
-    told = await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING, thread_ts=asked.ts)
-    assert reactions(here, asked.ts) == ["eyes"]
+    asked, told = await here.mention("ada", f"why {POD}", LOOKING)
+    assert reactions(here, asked) == ["eyes"]
     cluster.gate.set()
-    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked)
     assert answer["ts"] == told["ts"]
-    assert LOOKING not in "".join(text_of(message) for message in here.slack.messages("gpu-oncall", "grace", asked.ts))
+    assert LOOKING not in "".join(text_of(message) for message in here.slack.messages("gpu-oncall", "grace", asked))
 
 
 @held(limits=structs.replace(PATIENT, drain_s=0.1))
@@ -299,13 +293,12 @@ async def test_progress_repeats_nobodys_mention(here: Here, cluster: Gated) -> N
 
 @played()
 async def test_a_thread_keeps_its_pod_also_after_questions_about_a_node_and_a_type(here: Here) -> None:
-    asked = await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
-    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+    asked, _ = await here.mention("ada", f"why {POD}", VERDICT)
     for text, says in (("who is using gpu-node-09?", "its GPUs"), ("which T4s are free?", "GPUs T4"), ("why", VERDICT)):
-        asked_then = await here.slack.mention("ada", "gpu-oncall", text, thread_ts=asked.ts)
+        asked_then = await here.slack.mention("ada", "gpu-oncall", text, thread_ts=asked)
 
         def answered(after: str = asked_then.ts, says: str = says) -> bool:
-            told = here.slack.messages("gpu-oncall", "ada", asked.ts)
+            told = here.slack.messages("gpu-oncall", "ada", asked)
             return any(says in text_of(message) for message in told if float(message["ts"]) > float(after))
 
         await here.slack.wait_for(answered)

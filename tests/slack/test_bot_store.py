@@ -42,8 +42,7 @@ def told(slack: SlackServer, channel: str, user: str, thread_ts: str = "") -> in
 
 @played_without_a_store()
 async def test_a_command_is_answered_while_the_store_cannot_be_asked(here: Here) -> None:
-    assert (await here.slack.command("ada", "gpu-oncall", f"why ml/{POD}")).ok
-    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+    await here.command("ada", f"why ml/{POD}", VERDICT)
 
 
 @played_without_a_store()
@@ -60,8 +59,7 @@ async def test_a_mention_is_answered_while_the_store_cannot_be_asked_once_howeve
 
 @played_without_a_store()
 async def test_what_may_not_be_done_twice_is_refused_while_the_store_cannot_be_asked(here: Here) -> None:
-    await here.slack.command("ada", "gpu-oncall", "fit")
-    await here.slack.wait_for(channel="gpu-oncall", containing="claiming deliveries", user="ada")
+    await here.command("ada", "fit", "claiming deliveries")
     assert here.slack.views("ada") == []
 
 

@@ -18,8 +18,7 @@ BOTH_ROLES = AccessSettings(operators=(ADA,), approvers=(LINUS, ADA), two_person
 
 async def waiting(world: World) -> dict:
     """The card of a change that ada asked for."""
-    await world.offered(ASKED)
-    await world.submit("ada", "it hangs")
+    await world.asked(ASKED, "it hangs")
     card = await world.card("Pending approval")
     assert not await world.is_open()
     return card
@@ -46,8 +45,7 @@ async def test_what_another_refuses_is_not_made(world: World, *, mode: Mode) -> 
     await world.click("linus", card, "change:refuse")
     ended = await world.card("Not approved")
     assert actions(ended) == {}
-    await world.pressed("grace", card, "change:approve", value)
-    await world.told("grace", "decided before: refused")
+    await world.pressed("grace", card, "change:approve", value, "decided before: refused")
     assert (await world.audit())[-1] == (GRACE, "approve", "denied")
     assert not await world.is_open()
 
@@ -58,11 +56,9 @@ async def test_one_who_is_no_approver_decides_nothing_and_nobody_approves_their_
 ) -> None:
     card = await waiting(world)
     for times, action in enumerate(("change:approve", "change:refuse"), 1):
-        await world.click("grace", card, action)
-        await world.told("grace", "You may not", times)
+        await world.click("grace", card, action, "You may not", times)
         assert (await world.audit())[-1] == (GRACE, action.split(":")[1], "denied")
-    await world.click("ada", card, "change:approve")
-    assert LINUS in text_of(await world.told("ada", "somebody else has to approve"))
+    assert LINUS in text_of(await world.click("ada", card, "change:approve", "somebody else has to approve"))
     assert (await world.audit())[-1] == (ADA, "approve", "denied")
     await world.click("ada", card, "change:refuse")  # but may take it back
     await world.card("Not approved")
@@ -74,11 +70,9 @@ async def test_it_is_approved_once_however_many_click(world: World, *, mode: Mod
     card = await waiting(world)
     value = actions(card)["change:approve"]
     await world.click("linus", card, "change:approve")
-    await world.pressed("grace", card, "change:approve", value)
+    await world.pressed("grace", card, "change:approve", value, "decided before: approved")
     await world.card("In effect")
-    await world.told("grace", "decided before: approved")
-    await world.pressed("linus", card, "change:approve", value)
-    await world.told("linus", "decided before: approved")
+    await world.pressed("linus", card, "change:approve", value, "decided before: approved")
     outcomes = [outcome for _, _, outcome in await world.audit()]
     assert (outcomes.count("approved"), outcomes.count("raised"), outcomes.count("denied")) == (1, 1, 2)
 
@@ -90,8 +84,7 @@ async def test_after_ten_minutes_nobody_approves_it(world: World) -> None:
     world.ahead_s = 601
     ended = await world.card("Nobody approved in time")
     assert actions(ended) == {}
-    await world.pressed("linus", card, "change:approve", value)
-    await world.told("linus", "decided before: expired")
+    await world.pressed("linus", card, "change:approve", value, "decided before: expired")
     told = await world.audit()
     assert ("hami-bot", "approve", "expired") in told
     assert told[-1] == (LINUS, "approve", "denied")
@@ -166,8 +159,7 @@ async def test_a_forged_approval_is_none(world: World) -> None:
     value = actions(card)["change:approve"]
     digest = value.split('"digest":"')[1][:64]
     for times, other in enumerate((value.replace(digest, "0" * 64), value.replace('"key":"', '"key":"x')), 1):
-        await world.pressed("linus", card, "change:approve", other)
-        await world.told("linus", "nothing of that kind waits", times)
+        await world.pressed("linus", card, "change:approve", other, "nothing of that kind waits", times)
         assert (await world.audit())[-1] == (LINUS, "approve", "denied")
     assert not await world.is_open()
 
@@ -218,8 +210,7 @@ async def test_while_slack_tells_no_groups_nothing_is_decided(tmp_path: Path) ->
             card = await world.card("Pending approval")
         async with a_bot(world, access=access):
             fault = world.slack.faults.append(Fault("status", where="usergroups", times=None))
-            await world.click("linus", card, "change:approve")
-            await world.told("linus", "could not be checked")
+            await world.click("linus", card, "change:approve", "could not be checked")
             assert (await world.audit())[-1] == (LINUS, "approve", "failed")
             world.slack.faults.remove(fault)
             await world.click("linus", card, "change:approve")
@@ -252,6 +243,5 @@ async def test_an_extension_loses_its_buttons_once_it_is_refused_or_its_change_h
     ended = await world.card("No longer what was requested")
     assert (ended["ts"], actions(ended)) == (asked["ts"], {})
     assert "no longer open" in text_of(ended)
-    await world.pressed("linus", asked, "change:approve", value)
-    await world.told("linus", "decided before: void")
+    await world.pressed("linus", asked, "change:approve", value, "decided before: void")
     assert ("hami-bot", "approve", "void") in await world.audit()

@@ -28,14 +28,11 @@ def seconds_open(record: dict[str, Any]) -> float:
 async def test_a_mention_with_a_reason_is_confirmed_or_cancelled_by_buttons_that_one_person_sees(
     world: World, *, mode: Mode
 ) -> None:
-    await world.slack.mention("ada", "gpu-oncall", "verbosity 5")
-    await world.told("ada", "give a reason")
+    await world.mention("ada", "verbosity 5", "give a reason")
     await world.slack.mention("ada", "gpu-oncall", "verbosity 5 because x")
-    await world.click("ada", await world.told("ada", "4 → 5"), "change:cancel")
-    await world.told("ada", "Nothing was changed")
+    await world.click("ada", await world.told("ada", "4 → 5"), "change:cancel", "Nothing was changed")
     assert not await world.is_open()
-    await world.slack.mention("ada", "gpu-oncall", "verbosity 5 for 10m because trainer-0 won't start")
-    offered = await world.told("ada", "4 → 5")
+    offered = await world.mention("ada", "verbosity 5 for 10m because trainer-0 won't start", "4 → 5")
     assert world._told("grace", "4 → 5") == []
     await world.click("ada", offered, "change:confirm")
     assert "won't start" in text_of(await world.card("In effect"))
@@ -98,20 +95,15 @@ async def test_it_is_extended_by_ten_minutes(world: World, *, mode: Mode) -> Non
 @played()
 async def test_the_words_and_the_button_add_the_same_and_never_more_than_a_change_may_last(world: World) -> None:
     card = await world.raised("verbosity 5 for 3h35m")
-    await world.slack.command("ada", "gpu-oncall", "verbosity extend 10m")
-    await world.told("ada", "10m longer: it now lasts until <!date^")
+    await world.command("ada", "verbosity extend 10m", "10m longer: it now lasts until <!date^")
     assert seconds_open(await world.record()) == (3 * 60 + 45) * 60
-    await world.click("ada", card, "change:extend")
-    await world.told("ada", "10m longer: it now lasts until", times=2)
+    await world.click("ada", card, "change:extend", "10m longer: it now lasts until", times=2)
     assert seconds_open(await world.record()) == (3 * 60 + 55) * 60
-    await world.click("ada", card, "change:extend")
-    await world.told("ada", "it can be extended by 5 min at most")
+    await world.click("ada", card, "change:extend", "it can be extended by 5 min at most")
     assert seconds_open(await world.record()) == (3 * 60 + 55) * 60
-    await world.slack.command("ada", "gpu-oncall", "verbosity extend 5m")
-    await world.told("ada", "5m longer")
+    await world.command("ada", "verbosity extend 5m", "5m longer")
     assert seconds_open(await world.record()) == 4 * 3600
-    await world.slack.command("ada", "gpu-oncall", "verbosity")
-    await world.told("ada", "hami-scheduler")
+    await world.command("ada", "verbosity", "hami-scheduler")
     await world.slack.mention("ada", "gpu-oncall", "verbosity revert")
     await world.card("Reverted")
     assert not await world.is_open()
@@ -173,8 +165,7 @@ async def test_where_nobody_can_tell_which_level_is_ours_a_person_is_told_how_to
     before = await world.words()
     card = await world.raised()
     await world.reworded(lambda words: [*words, "--v=5"])
-    await world.click("ada", card, "change:revert")
-    await world.told("ada", "in several places")
+    await world.click("ada", card, "change:revert", "in several places")
     assert await world.is_open()
     world.ahead_s = 1800 + 605
     reminder = await world.card("10 minutes ago")
@@ -214,8 +205,7 @@ async def test_what_cannot_be_written_or_captured_is_said_and_not_begun(world: W
     await world.slack.command("ada", "gpu-oncall", "verbosity 5 because x")
     await world.slack.wait_for(lambda: "patch" in text_of(world.slack.views("ada")))
     assert (await world.audit())[-1] == (ADA, "raise", "failed")
-    await world.slack.command("ada", "gpu-oncall", "why s03-card-insufficient-memory")
-    await world.told("ada", "20,000 MiB")
+    await world.command("ada", "why s03-card-insufficient-memory", "20,000 MiB")
     world.cluster.access.refused = []
     await world.offered("verbosity 5 because x")
     world.cluster.access.refused = [Rule(["get"], ["pods/log"])]
@@ -230,12 +220,10 @@ async def test_without_a_store_nothing_is_raised_and_everything_is_put_back(worl
     card = await world.raised()
     await world.sql("alter table changes rename to gone")
     await world.sql("alter table seen rename to gone_too")
-    await world.click("ada", card, "change:revert")
-    await world.told("ada", "reverted")
+    await world.click("ada", card, "change:revert", "reverted")
     assert (await world.deployment())["spec"] == before
     await world.sql("alter table gone_too rename to seen")
-    await world.offered("verbosity 5 because x")
-    await world.submit("ada", "x")
+    await world.asked("verbosity 5 because x", "x")
     await world.told("ada", "no such table")
     assert not await world.is_open()
     await world.sql("alter table gone rename to changes")
@@ -256,8 +244,7 @@ async def test_without_a_store_the_deadline_holds(world: World) -> None:
 @played()
 async def test_it_ends_when_the_wanted_lines_are_captured(world: World) -> None:
     pod = "ml/s03-card-insufficient-memory"
-    await world.offered(f"verbosity 5 for 1h until-captured {pod}")
-    await world.submit("ada", "why no card fits")
+    await world.asked(f"verbosity 5 for 1h until-captured {pod}", "why no card fits")
     card = await world.card("Reverted")
     assert "a whole filter run" in text_of(card)
     assert not await world.is_open()

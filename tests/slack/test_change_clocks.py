@@ -27,8 +27,7 @@ async def readyz(bind: str) -> str:
 
 async def asked(world: World) -> dict[str, Any]:
     """The card of a change that waits for its approval."""
-    await world.offered("verbosity 5 for 10m")
-    await world.submit("ada", "trainer-0 hangs")
+    await world.asked("verbosity 5 for 10m", "trainer-0 hangs")
     return await world.card("Pending approval")
 
 
@@ -95,8 +94,7 @@ async def test_an_approval_is_waited_for_by_the_api_servers_clock(world: World) 
     card = await asked(world)
     world.skew_s = 10_800
     await passes(world)
-    await world.click("linus", card, "change:approve")
-    await world.told("linus", "3h ahead of the API server's")
+    await world.click("linus", card, "change:approve", "3h ahead of the API server's")
     world.skew_s = 0
     await world.click("linus", card, "change:approve")
     await world.card("In effect")

@@ -52,8 +52,7 @@ async def test_a_click_on_a_card_whose_change_is_over_is_answered_and_the_card_s
     async with raised(tmp_path) as (world, card):
         await Changer(world.writer, NoJournal()).revert(NAMESPACE, NAME, by="root (shell)")
         async with a_bot(world):
-            await world.click("ada", card, "change:revert")
-            await world.told("ada", "this change is no longer open")
+            await world.click("ada", card, "change:revert", "this change is no longer open")
             ended = await world.card("no longer has this change")
             assert (ended["ts"], actions(ended)) == (card["ts"], {})
 
@@ -95,13 +94,11 @@ async def test_a_click_on_a_request_that_nobody_knows_is_answered_and_the_card_s
     two = ACCESS.model_copy(update={"two_person": True})
     async with asyncio.timeout(180), a_place(tmp_path) as world:
         async with a_bot(world, access=two):
-            await world.offered("verbosity 5 for 30m")
-            await world.submit("ada", "it hangs")
+            await world.asked("verbosity 5 for 30m", "it hangs")
             card = await world.card("Pending approval")
         lose_the_store(world)
         async with a_bot(world, access=two):
-            await world.click("linus", card, action)
-            await world.told("linus", "nothing of that kind waits for approval")
+            await world.click("linus", card, action, "nothing of that kind waits for approval")
             ended = await world.card("the request is no longer known")
             assert (ended["ts"], actions(ended)) == (card["ts"], {})
             assert not await world.is_open()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.slack.changing import ROOM, World, actions, played, text_of
+from tests.slack.changing import World, actions, played, text_of
 
 REASONS = (
     "the scheduler's queue isn't moving",
@@ -16,8 +16,7 @@ REASONS = (
 @pytest.mark.parametrize("because", REASONS)
 @played()
 async def test_a_dry_runs_button_asks_with_the_reason_as_it_was_typed(world: World, *, because: str) -> None:
-    await world.slack.command("ada", ROOM, f"verbosity 5 --dry-run for 30m because {because}")
-    told = await world.told("ada", "-v=5")
+    told = await world.command("ada", f"verbosity 5 --dry-run for 30m because {because}", "-v=5")
     await world.click("ada", told, next(action for action in actions(told) if action.startswith("ask:")))
 
     def forms() -> list[object]:

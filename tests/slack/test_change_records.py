@@ -40,8 +40,7 @@ async def test_it_is_told_at_once_and_goes_back_at_its_deadline_by_the_stores_co
 
 @played(language="zh")
 async def test_a_chinese_bot_tells_it_in_chinese(world: World) -> None:
-    await world.offered("verbosity 5 for 30m")
-    await world.submit("ada", "it hangs")
+    await world.asked("verbosity 5 for 30m", "it hangs")
     await world.card("已生效")
     await spoilt(world, "removed")
     await world.card("机器人将按存储中的副本撤销")
@@ -56,10 +55,8 @@ async def test_in_words_it_is_shown_not_extended_and_reverted_and_its_card_rever
         card = await world.raised()
         await spoilt(world, how)
         await world.card("is damaged or gone")
-        await world.slack.command("ada", "gpu-oncall", "verbosity")
-        await world.told("ada", "by the store's copy it is reverted at", times)
-        await world.slack.command("ada", "gpu-oncall", "verbosity extend 10m")
-        await world.told("ada", "so the change cannot be extended", times)
+        await world.command("ada", "verbosity", "by the store's copy it is reverted at", times)
+        await world.command("ada", "verbosity extend 10m", "so the change cannot be extended", times)
         if how == "removed":
             await world.slack.command("ada", "gpu-oncall", "verbosity revert")
         else:

@@ -42,11 +42,9 @@ async def test_one_who_may_not_is_told_who_may_and_it_is_written_down(world: Wor
 async def test_by_default_everybody_may_read_and_nobody_may_change(world: World, *, mode: Mode) -> None:
     await world.slack.command("grace", "gpu-oncall", "verbosity")
     assert "-v=4" in text_of(await world.told("grace", "no change is open"))
-    await world.slack.command("grace", "gpu-oncall", f"{ASKED.split(' because', maxsplit=1)[0]} --dry-run")
-    await world.told("grace", "-v=5")
+    await world.command("grace", f"{ASKED.split(' because', maxsplit=1)[0]} --dry-run", "-v=5")
     assert await world.audit() == []
-    await world.slack.command("ada", "gpu-oncall", ASKED)
-    await world.told("ada", "nobody may change the scheduler")
+    await world.command("ada", ASKED, "nobody may change the scheduler")
     assert await world.audit() == [(ADA, "raise", "denied")]
 
 
@@ -88,8 +86,7 @@ async def test_a_forged_button_and_one_about_another_object_or_cluster_change_no
     for action in ("change:revert", "change:extend", "change:confirm", "change:approve"):
         for value in FORGED:
             times += 1
-            await world.pressed("ada", card, action, value)
-            await world.told("ada", "does not recognise this button", times)
+            await world.pressed("ada", card, action, value, "does not recognise this button", times)
             denied = [outcome for _, _, outcome in await world.audit()][-times:]
             assert denied == ["denied"] * times, (action, value)
             assert await world.is_open(), (action, value)
@@ -99,8 +96,7 @@ async def test_a_forged_button_and_one_about_another_object_or_cluster_change_no
         ({"key": "0123456789ab"}, "no longer open"),
         ({"cluster": "prod"}, "no cluster"),
     ):
-        await world.pressed("ada", card, "change:revert", json.dumps(about | other))
-        await world.told("ada", told)
+        await world.pressed("ada", card, "change:revert", json.dumps(about | other), told)
         assert (await world.audit())[-1][2] in ("denied", "failed")
     assert await world.is_open()
 
@@ -112,8 +108,7 @@ async def test_a_button_that_comes_late_changes_nothing(world: World, *, mode: M
     await world.click("ada", card, "change:revert")
     await world.card("Reverted")
     for times, action in enumerate(("change:revert", "change:extend"), 1):
-        await world.pressed("ada", card, action, value[action])
-        await world.told("ada", "no longer open", times)
+        await world.pressed("ada", card, action, value[action], "no longer open", times)
         assert (await world.audit())[-1] == (ADA, action.split(":")[1], "denied")
 
 
@@ -134,15 +129,13 @@ async def test_a_form_sent_twice_makes_one_change(world: World, *, mode: Mode) -
 
 @played()
 async def test_what_was_confirmed_before_is_not_done_again_after_it_ended(world: World) -> None:
-    await world.slack.mention("ada", "gpu-oncall", ASKED)
-    offered = await world.told("ada", "4 → 5")
+    offered = await world.mention("ada", ASKED, "4 → 5")
     value = actions(offered)["change:confirm"]
     await world.click("ada", offered, "change:confirm")
     card = await world.card("In effect")
     await world.click("ada", card, "change:revert")
     await world.card("Reverted")
-    await world.pressed("ada", card, "change:confirm", value)
-    await world.told("ada", "You confirmed this before")
+    await world.pressed("ada", card, "change:confirm", value, "You confirmed this before")
     assert not await world.is_open()
 
 
@@ -166,8 +159,7 @@ async def test_no_more_changes_than_the_settings_allow_in_an_hour(world: World) 
         card = await world.raised()
         await world.click("ada", card, "change:revert")
         await world.slack.wait_for(lambda: not world.cards("In effect"))
-    await world.offered(ASKED)
-    await world.submit("ada", "again")
+    await world.asked(ASKED, "again")
     await world.told("ada", "you asked for 2 changes within an hour")
     assert not await world.is_open()
     world.ahead_s = 3700

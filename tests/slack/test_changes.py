@@ -65,12 +65,10 @@ async def test_what_is_set_is_told_in_one_message_without_files(world: World) ->
 @played()
 async def test_revert_names_the_open_change_and_what_reverts_it_and_reverts_nothing(world: World) -> None:
     await world.raised("profiling on for 30m")
-    await world.slack.command("ada", "gpu-oncall", "verbosity revert")
-    told = await world.told("ada", "Not reverted: the open change is --profiling=true")
+    told = await world.command("ada", "verbosity revert", "Not reverted: the open change is --profiling=true")
     assert "run `/hami profiling off`" in text_of(told)
     for times, typed in enumerate(("revert", "undo", "Revert it please"), 1):
-        await world.slack.command("ada", "gpu-oncall", typed)
-        told = await world.told("ada", "To revert it now: /hami profiling off", times)
+        told = await world.command("ada", typed, "To revert it now: /hami profiling off", times)
         assert "--profiling=true is set on vgpu-scheduler-extender (deadline" in text_of(told)
     await world.slack.mention("ada", "gpu-oncall", "undo")
     await world.slack.wait_for(channel="gpu-oncall", containing="To revert it now: @hami-bot profiling off")

@@ -25,25 +25,23 @@ def said(slack: SlackServer, channel: str, thread_ts: str = "") -> list[dict[str
 
 @played()
 async def test_an_edit_that_changes_no_word_is_answered_by_nothing(here: Here) -> None:
-    asked = await here.slack.mention("ada", "gpu-oncall", f"why ml/{POD}")
-    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-    await here.slack.edit("ada", "gpu-oncall", asked.ts, f"@hami-bot  Why  ml/{POD}")
+    asked, answer = await here.mention("ada", f"why ml/{POD}", VERDICT)
+    await here.slack.edit("ada", "gpu-oncall", asked, f"@hami-bot  Why  ml/{POD}")
     await later(here.slack)
-    assert [message["ts"] for message in said(here.slack, "gpu-oncall", asked.ts)] == [answer["ts"]]
+    assert [message["ts"] for message in said(here.slack, "gpu-oncall", asked)] == [answer["ts"]]
     assert here.slack.journal.of("api", "chat.update") == []
 
 
 @played()
 async def test_other_words_are_answered_in_the_place_of_the_first_answer(here: Here) -> None:
-    asked = await here.slack.mention("ada", "gpu-oncall", f"why ml/{POD}")
-    first = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-    await here.slack.edit("ada", "gpu-oncall", asked.ts, "@hami-bot why ml/nobody-knows-it")
-    await here.slack.wait_for(channel="gpu-oncall", containing="nobody-knows-it", thread_ts=asked.ts)
-    [only] = said(here.slack, "gpu-oncall", asked.ts)
+    asked, first = await here.mention("ada", f"why ml/{POD}", VERDICT)
+    await here.slack.edit("ada", "gpu-oncall", asked, "@hami-bot why ml/nobody-knows-it")
+    await here.slack.wait_for(channel="gpu-oncall", containing="nobody-knows-it", thread_ts=asked)
+    [only] = said(here.slack, "gpu-oncall", asked)
     assert only["ts"] == first["ts"]
-    await here.slack.edit("ada", "gpu-oncall", asked.ts, f"@hami-bot why ml/{POD}")
-    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-    [only] = said(here.slack, "gpu-oncall", asked.ts)
+    await here.slack.edit("ada", "gpu-oncall", asked, f"@hami-bot why ml/{POD}")
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked)
+    [only] = said(here.slack, "gpu-oncall", asked)
     assert only["ts"] == first["ts"]
 
 

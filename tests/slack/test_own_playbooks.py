@@ -26,7 +26,5 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 @played()
 async def test_its_answer_and_its_error_stand_in_slack_and_the_bot_goes_on(here: Here, *, folder: Path) -> None:
     for question, told in (("fine", "fine"), ("broken", "the playbook broken does not work: ModuleNotFoundError")):
-        await here.slack.command("ada", "gpu-oncall", question)
-        await here.slack.wait_for(channel="gpu-oncall", containing=told, user="ada")
-    await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        await here.command("ada", question, told)
+    await here.command("ada", f"why {POD}", VERDICT)

@@ -61,8 +61,7 @@ async def test_an_answer_that_is_another_one_by_now_is_shown_to_who_read_the_old
 ) -> None:
     cluster = Passing()
     async with asyncio.timeout(180), a_bot(tmp_path, opener=cluster.opener) as here:
-        await here.slack.command("ada", "gpu-oncall", f"why ml/{POD}")
-        read = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        read = await here.command("ada", f"why ml/{POD}", VERDICT)
         cluster.gone = True
         await here.slack.click("ada", button(read, "post-to-channel"), channel="gpu-oncall", message_ts=read["ts"])
         new = await here.slack.wait_for(channel="gpu-oncall", containing="nothing was posted", user="ada")
@@ -78,8 +77,7 @@ async def test_an_answer_that_is_another_one_by_now_is_shown_to_who_read_the_old
 async def test_a_post_that_fails_leaves_the_answer_that_was_read(tmp_path: Path) -> None:
     cluster = Passing()
     async with asyncio.timeout(180), a_bot(tmp_path, opener=cluster.opener) as here:
-        await here.slack.command("ada", "gpu-oncall", f"why ml/{POD}")
-        read = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        read = await here.command("ada", f"why ml/{POD}", VERDICT)
         cluster.down = True
         await here.slack.click("ada", button(read, "post-to-channel"), channel="gpu-oncall", message_ts=read["ts"])
         await here.slack.wait_for(channel="gpu-oncall", containing="is down", user="ada")
@@ -89,12 +87,11 @@ async def test_a_post_that_fails_leaves_the_answer_that_was_read(tmp_path: Path)
 
 @played()
 async def test_a_mention_is_answered_in_its_thread_and_marked_as_done(here: Here, *, mode: Mode) -> None:
-    asked = await here.slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
-    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-    assert answer["thread_ts"] == asked.ts
+    asked, answer = await here.mention("grace", f"why ml/{POD}", VERDICT)
+    assert answer["thread_ts"] == asked
 
     def marks() -> list[str]:
-        question = next(message for message in here.slack.messages("gpu-oncall", "grace") if message["ts"] == asked.ts)
+        question = next(message for message in here.slack.messages("gpu-oncall", "grace") if message["ts"] == asked)
         return [reaction["name"] for reaction in question.get("reactions", [])]
 
     await here.slack.wait_for(lambda: marks() == ["white_check_mark"])
@@ -175,20 +172,18 @@ async def test_the_message_shortcut_says_when_no_pod_is_named(here: Here, *, mod
 
 @played()
 async def test_a_next_action_is_one_click(here: Here, *, mode: Mode) -> None:
-    asked = await here.slack.mention("grace", "gpu-oncall", f"why {HELD}")
-    answer = await here.slack.wait_for(channel="gpu-oncall", containing=HELD_VERDICT, thread_ts=asked.ts)
+    asked, answer = await here.mention("grace", f"why {HELD}", HELD_VERDICT)
     await here.slack.click("grace", button(answer, "ask:"), channel="gpu-oncall", message_ts=answer["ts"])
-    await here.slack.wait_for(channel="gpu-oncall", containing="can still take a pod", thread_ts=asked.ts)
+    await here.slack.wait_for(channel="gpu-oncall", containing="can still take a pod", thread_ts=asked)
 
 
 @played()
 async def test_a_forged_button_can_ask_no_more_than_its_sender_may_type(here: Here, *, mode: Mode) -> None:
-    asked = await here.slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
-    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+    asked, answer = await here.mention("grace", f"why ml/{POD}", VERDICT)
     forged = json.dumps({"v": 1, "ask": "fit -f /etc/passwd", "cluster": ""})
     where = {"channel": "gpu-oncall", "message_ts": answer["ts"]}
     await here.slack.click("grace", button(answer, "ask:"), **where, value=forged)
-    refused = await here.slack.wait_for(channel="gpu-oncall", containing="there is no option", thread_ts=asked.ts)
+    refused = await here.slack.wait_for(channel="gpu-oncall", containing="there is no option", thread_ts=asked)
     assert "root:" not in text_of(refused)
 
 
@@ -276,8 +271,7 @@ async def test_an_example_is_as_it_is_typed_where_the_mistake_was_made(here: Her
 
 @played(mode="socket")
 async def test_a_question_in_chinese_is_answered_in_chinese(here: Here) -> None:
-    asked = await here.slack.mention("ada", "gpu-oncall", f"为什么 {POD} 一直 pending？")
-    await here.slack.wait_for(channel="gpu-oncall", containing="等待无济于事", thread_ts=asked.ts)
+    await here.mention("ada", f"为什么 {POD} 一直 pending？", "等待无济于事")
 
 
 @pytest.mark.parametrize("typed", ["Help", "？", "/hami"])
@@ -290,7 +284,6 @@ async def test_help_is_found_without_knowing_how(here: Here, *, typed: str) -> N
 @played()
 async def test_text_that_slack_cut_in_the_middle_of_a_character_is_answered(here: Here, *, mode: Mode) -> None:
     if mode == "socket":  # over HTTP a command is a form, which has no such text
-        assert (await here.slack.command("ada", "gpu-oncall", "why \ud83d")).ok
-        await here.slack.wait_for(channel="gpu-oncall", containing="Did you mean one of these?", user="ada")
+        await here.command("ada", "why \ud83d", "Did you mean one of these?")
     await here.slack.say("linus", here.slack.dm("linus"), "why \ud83d")
     await here.slack.wait_for(channel=here.slack.dm("linus"), containing="Did you mean one of these?")

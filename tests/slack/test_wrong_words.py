@@ -47,8 +47,6 @@ def test_a_pod_that_is_missing_is_no_argument() -> None:
 
 async def test_a_mistake_in_slack_is_told_in_the_language_that_was_asked_for(tmp_path: Path) -> None:
     async with asyncio.timeout(180), a_bot(tmp_path) as here:
-        await here.slack.command("ada", "gpu-oncall", "wy pod --lang zh")
-        told = await here.slack.wait_for(channel="gpu-oncall", containing="不知道要查什么", user="ada")
+        told = await here.command("ada", "wy pod --lang zh", "不知道要查什么")
         assert "pending" in strings_of(told)
-        await here.slack.command("ada", "gpu-oncall", "digest daily 25:00 UTC --lang zh")
-        await here.slack.wait_for(channel="gpu-oncall", containing="'25:00' 不是一天中的时间", user="ada")
+        await here.command("ada", "digest daily 25:00 UTC --lang zh", "'25:00' 不是一天中的时间")
