@@ -3,7 +3,7 @@
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
@@ -74,23 +74,16 @@ async def guests(port: int) -> AsyncGenerator[Guests]:
         those.leave()
 
 
-def played(
-    scene: Callable[[Guests], Awaitable[None]],
-    limits: ConnectionLimits = LIMITS,
-    posts: Mapping[str, Handler] = {},
-) -> None:
-    """At a port with these limits, where Slack may post."""
-
-    async def play() -> None:
-        slack = Slack(lambda: cast("AsyncApp", "nothing gets so far"), "secret", lambda: False)
-        async with (
-            asyncio.timeout(180),
-            serve_http("127.0.0.1:0", str, slack, posts, limits=limits) as address,
-            guests(int(address.rpartition(":")[2])) as those,
-        ):
-            await scene(those)
-
-    asyncio.run(play())
+@asynccontextmanager
+async def port_of(limits: ConnectionLimits = LIMITS, posts: Mapping[str, Handler] = {}) -> AsyncGenerator[Guests]:
+    """Guests of a port with these limits, where Slack may post."""
+    slack = Slack(lambda: cast("AsyncApp", "nothing gets so far"), "secret", lambda: False)
+    async with (
+        asyncio.timeout(180),
+        serve_http("127.0.0.1:0", str, slack, posts, limits=limits) as address,
+        guests(int(address.rpartition(":")[2])) as those,
+    ):
+        yield those
 
 
 def memory_of(pid: int, what: str) -> int:
@@ -133,93 +126,77 @@ async def test_the_probes_answer_while_300_connections_are_slow_and_100_bodies_h
 
 
 @pytest.mark.parametrize("sent", [b"", SLOW], ids=["nothing", "half a header"])
-def test_who_sends_no_whole_header_in_time_is_closed(sent: bytes) -> None:
-    async def scene(those: Guests) -> None:
+async def test_who_sends_no_whole_header_in_time_is_closed(sent: bytes) -> None:
+    async with port_of(LIMITS._replace(header_s=0.01)) as those:
         await is_closed(await those.come(sent))
 
-    played(scene, LIMITS._replace(header_s=0.01))
 
-
-def test_the_time_for_a_header_does_not_begin_again_with_each_byte() -> None:
-    async def scene(those: Guests) -> None:
+async def test_the_time_for_a_header_does_not_begin_again_with_each_byte() -> None:
+    async with port_of(LIMITS._replace(header_s=0.05)) as those:
         guest = await those.come(SLOW)
         closed = asyncio.create_task(is_closed(guest))
         while not closed.done():
             guest[1].write(b"x")
             await asyncio.sleep(0)
 
-    played(scene, LIMITS._replace(header_s=0.05))
 
-
-def test_a_connection_that_asks_no_more_is_closed_after_a_while() -> None:
-    async def scene(those: Guests) -> None:
+async def test_a_connection_that_asks_no_more_is_closed_after_a_while() -> None:
+    async with port_of(LIMITS._replace(idle_s=0.01)) as those:
         guest = await those.come(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
         assert await guest[0].readline() == b"HTTP/1.1 200 OK\r\n"
         await is_closed(guest)
 
-    played(scene, LIMITS._replace(idle_s=0.01))
 
-
-def test_a_slow_header_after_a_request_has_no_more_time_than_a_first_one() -> None:
-    async def scene(those: Guests) -> None:
+async def test_a_slow_header_after_a_request_has_no_more_time_than_a_first_one() -> None:
+    async with port_of(LIMITS._replace(header_s=0.05)) as those:
         guest = await those.come(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n" + SLOW)
         assert await guest[0].readline() == b"HTTP/1.1 200 OK\r\n"
         guest[1].write(b"x")
         await is_closed(guest)
 
-    played(scene, LIMITS._replace(header_s=0.05))
 
-
-def test_a_body_that_does_not_come_in_time_is_refused() -> None:
-    async def scene(those: Guests) -> None:
+async def test_a_body_that_does_not_come_in_time_is_refused() -> None:
+    async with port_of(LIMITS._replace(body_s=0.01)) as those:
         reader, _ = await those.come(HALF % (SLACK_PATH.encode(), signed()) + b"x")
         assert await reader.readline() == b"HTTP/1.1 408 Request Timeout\r\n"
-
-    played(scene, LIMITS._replace(body_s=0.01))
 
 
 # ------------------------------------------------------------------------------------------------------- too many
 
 
-def test_of_too_many_from_one_address_the_one_that_has_waited_longest_goes() -> None:
-    async def scene(those: Guests) -> None:
+async def test_of_too_many_from_one_address_the_one_that_has_waited_longest_goes() -> None:
+    async with port_of() as those:
         first, *others = [await those.come(SLOW) for _ in range(LIMITS.of_one)]
         assert await those.asks("/livez") == "HTTP/1.1 200 OK"
         await is_closed(first)
         others[-1][1].write(b"\r\n\r\n")
         assert await others[-1][0].readline() == b"HTTP/1.1 200 OK\r\n"
 
-    played(scene)
 
-
-def test_an_address_with_too_many_costs_no_other_a_connection() -> None:
-    async def scene(those: Guests) -> None:
+async def test_an_address_with_too_many_costs_no_other_a_connection() -> None:
+    async with port_of() as those:
         reader, writer = await those.come(SLOW, "127.0.0.2")
         many = [await those.come(SLOW) for _ in range(5 * LIMITS.of_one)]
         await asyncio.gather(*map(is_closed, many[: -LIMITS.of_one]))
         writer.write(b"\r\n\r\n")
         assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
 
-    played(scene)
 
-
-def test_of_too_many_from_many_addresses_the_one_that_has_waited_longest_goes() -> None:
-    async def scene(those: Guests) -> None:
+async def test_of_too_many_from_many_addresses_the_one_that_has_waited_longest_goes() -> None:
+    async with port_of() as those:
         first, *_ = [await those.come(SLOW, f"127.0.0.{2 + number}") for number in range(LIMITS.of_all)]
         assert await those.asks("/livez") == "HTTP/1.1 200 OK"
         await is_closed(first)
 
-    played(scene)
 
-
-def test_a_request_that_is_being_worked_on_makes_room_for_nobody() -> None:
+async def test_a_request_that_is_being_worked_on_makes_room_for_nobody() -> None:
     asked, go_on = asyncio.Event(), asyncio.Event()
 
     async def take(_: list[Alert]) -> None:
         asked.set()
         await go_on.wait()
 
-    async def scene(those: Guests) -> None:
+    async with port_of(posts={ALERTS_PATH: alerts_route(take, lambda: False, token="t")}) as those:
         body = b'{"version":"4","alerts":[]}'
         head = b"POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer t\r\nContent-Length: %d\r\n\r\n"
         reader, _ = await those.come(head % (ALERTS_PATH.encode(), len(body)) + body)
@@ -229,27 +206,21 @@ def test_a_request_that_is_being_worked_on_makes_room_for_nobody() -> None:
         go_on.set()
         assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
 
-    played(scene, posts={ALERTS_PATH: alerts_route(take, lambda: False, token="t")})
 
-
-def test_of_half_sent_bodies_that_are_too_much_together_the_one_that_has_waited_longest_goes() -> None:
-    async def scene(those: Guests) -> None:
+async def test_of_half_sent_bodies_that_are_too_much_together_the_one_that_has_waited_longest_goes() -> None:
+    async with port_of() as those:
         head = HALF % (SLACK_PATH.encode(), signed())
         first, *_ = [await those.come(head + b"x" * 600_000, f"127.0.0.{2 + number}") for number in range(2)]
         await is_closed(first)
-
-    played(scene)
 
 
 # ------------------------------------------------------------------------------------------------------ not signed
 
 
-def test_of_what_bears_no_signature_no_large_body_is_read() -> None:
-    async def scene(those: Guests) -> None:
+async def test_of_what_bears_no_signature_no_large_body_is_read() -> None:
+    async with port_of() as those:
         reader, _ = await those.come(HALF % (SLACK_PATH.encode(), b"") + b"x" * 100)
         assert await reader.readline() == b"HTTP/1.1 401 Unauthorized\r\n"
-
-    played(scene)
 
 
 def test_as_many_connections_as_the_process_may_have_files_are_not_taken() -> None:

@@ -5,15 +5,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bot.changes.changer import Changer
-from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import Plan, Raise
+from bot.changes.plan import Raise
 from bot.slack.outbox import Outbox
 from bot.store import Store
 from bot.texts import Texts
 from handlers.deps import Deps
-from tests.changes.deployments import EXTENDER, NOW, wants
+from tests.changes.deployments import NOW
 from tests.changes.memory import Cluster, MemoryJournal, Replica, Trouble
-from tests.changes.rig import NAME, NAMESPACE, NEWEST
+from tests.changes.rig import LEVEL, raised
 
 UNUSED: Any = None
 
@@ -34,7 +33,6 @@ def lent_of(store: Store, now: Callable[[], float], clusters: tuple[str, ...]) -
     )
 
 
-LEVEL = wants(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
 TROUBLES: tuple[Trouble, ...] = ("down", "lost, done", "lost, not done", "500, done", "500, not done")
 Record = Callable[[str, object], None]
 
@@ -48,9 +46,7 @@ class Several:
         self.replicas = [Replica(self.cluster, self.journal, skew) for skew in skews[:bots]]
 
     async def raise_(self, bot: Changer, wanted: Raise = LEVEL) -> None:
-        plan = await bot.plan(NAMESPACE, NAME, wanted, NEWEST, "c1")
-        assert isinstance(plan, Plan), plan
-        await bot.raise_(plan, NEWEST)
+        await raised(bot, wanted)
 
     async def passes(self, *at: float) -> None:
         """At each of these times (seconds after the beginning) every replica makes its pass."""

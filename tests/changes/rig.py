@@ -18,6 +18,7 @@ from typing import Any, Literal
 from bot.changes.changer import Changer
 from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import Plan, Raise
+from bot.changes.record import Record
 from bot.hami.version import Version
 from bot.kube.client.connect import open_writer
 from bot.kube.client.responses import ServerClock
@@ -34,6 +35,16 @@ NEWEST = Version(2, 10)
 
 class Killed(BaseException):
     """What kill -9 is to the code under test: nothing catches it."""
+
+
+async def planned(bot: Changer, wanted: Raise = LEVEL, change_id: str = "c1") -> Plan:
+    plan = await bot.plan(NAMESPACE, NAME, wanted, NEWEST, change_id)
+    assert isinstance(plan, Plan), plan
+    return plan
+
+
+async def raised(bot: Changer, wanted: Raise = LEVEL, change_id: str = "c1") -> Record:
+    return await bot.raise_(await planned(bot, wanted, change_id), NEWEST)
 
 
 When = Literal["before", "after"]
@@ -135,9 +146,7 @@ class Rig:
         return Changer(steps.of(self.writer), steps.of(journal), now=lambda: self.now + skew_s, **more)
 
     async def raise_(self, bot: Changer, wanted: Raise = LEVEL) -> None:
-        plan = await bot.plan(NAMESPACE, NAME, wanted, NEWEST, "c1")
-        assert isinstance(plan, Plan), plan
-        await bot.raise_(plan, NEWEST)
+        await raised(bot, wanted)
 
     async def live(self) -> dict[str, Any]:
         return await self.writer.deployment(NAMESPACE, NAME)

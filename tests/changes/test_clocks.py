@@ -10,7 +10,6 @@ import pytest
 
 from bot.changes.changer import Changer
 from bot.changes.deployments import ChangeFailed
-from bot.changes.plan import Plan
 from bot.kube.client.responses import ServerClock
 from bot.settings.schema import AccessSettings
 from bot.store import open_store
@@ -18,8 +17,8 @@ from bot.texts import in_english
 from handlers.changes.journal import ChangeJournal
 from tests.changes.deployments import NOW, but
 from tests.changes.memory import Cluster, Replica
-from tests.changes.replicas import LEVEL, Record, Several, lent_of
-from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When, rig
+from tests.changes.replicas import Record, Several, lent_of
+from tests.changes.rig import LEVEL, NAME, NAMESPACE, NEWEST, Killed, Steps, When, planned, raised, rig
 from tests.stores import new_store
 
 DATE = "Sat, 21 Nov 2026 05:00:00 GMT"
@@ -38,8 +37,7 @@ def test_between_two_answers_the_servers_time_goes_on_by_a_clock_that_nobody_set
 @pytest.mark.parametrize("skew_s", [10_800, -10_800, 61, -61])
 async def test_a_bot_whose_clock_is_wrong_raises_nothing_and_says_why(skew_s: float) -> None:
     here = Several(1, (0,))
-    plan = await here.replicas[0].changer().plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
-    assert isinstance(plan, Plan)
+    plan = await planned(here.replicas[0].changer())
     here.replicas[0].skew_s = skew_s
     with pytest.raises(ChangeFailed, match=r"the API server's") as told:
         await here.replicas[0].changer().raise_(plan, NEWEST)
@@ -135,10 +133,7 @@ async def test_an_early_revert_that_fails_is_late_by_the_servers_clock_alone(ske
     bot = Replica(cluster, None)
     async with open_store(new_store(tmp_path / "store.db")) as store:
         bot.journal = ChangeJournal("lab", lambda: lent_of(store, bot.now, ("lab",)), AccessSettings())
-        wanted = but(LEVEL, channel="C1")
-        plan = await bot.changer().plan(NAMESPACE, NAME, wanted, NEWEST, "c1")
-        assert isinstance(plan, Plan)
-        await bot.changer().raise_(plan, NEWEST)
+        await raised(bot.changer(), but(LEVEL, channel="C1"))
         bot.skew_s = skew_s
         cluster.edit(lambda object_: _args(object_).append("-v=5"))
         cluster.now += 60

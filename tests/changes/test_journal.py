@@ -1,38 +1,30 @@
 """The rows of changes follow what happened to them, whatever order the news comes in."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
-from bot.changes.changer import Changer
 from bot.changes.deployments import ChangeFailed
 from bot.changes.journal import ChangeEvent
-from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import Plan
 from bot.store import open_store
 from bot.store.changes import ChangeRows
-from tests.changes.deployments import EXTENDER, NOW, but, wants
+from tests.changes.deployments import NOW, but
 from tests.changes.memory import Cluster, MemoryJournal, Replica
 from tests.changes.records import RECORD
-from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps
-
-LEVEL = wants(VERBOSITY, "5", EXTENDER, 600, "U1")
+from tests.changes.rig import LEVEL, NAME, NAMESPACE, Killed, Steps, raised
 
 
-def with_rows(folder: Path, talk: Callable[[ChangeRows], Awaitable[Any]]) -> None:
-    async def run() -> None:
-        async with open_store(f"sqlite:///{folder}/store.db", now=lambda: NOW) as store:
-            await talk(store.changes("lab"))
-
-    asyncio.run(run())
+@asynccontextmanager
+async def rows_in(folder: Path) -> AsyncGenerator[ChangeRows]:
+    async with open_store(f"sqlite:///{folder}/store.db", now=lambda: NOW) as store:
+        yield store.changes("lab")
 
 
-def test_a_change_that_comes_through_late_is_known_again_after_it_was_given_up(tmp_path: Path) -> None:
-    async def talk(rows: ChangeRows) -> None:
+async def test_a_change_that_comes_through_late_is_known_again_after_it_was_given_up(tmp_path: Path) -> None:
+    async with rows_in(tmp_path) as rows:
         await rows.planned(RECORD, "u-1")
         assert await rows.note(ChangeEvent("never-raised", "a/b", RECORD))
         assert not await rows.note(ChangeEvent("never-raised", "a/b", RECORD))  # told once, also by two replicas
@@ -45,38 +37,25 @@ def test_a_change_that_comes_through_late_is_known_again_after_it_was_given_up(t
         assert not await rows.note(ChangeEvent("never-raised", "a/b", RECORD))
         assert await rows.opened() == []
 
-    with_rows(tmp_path, talk)
 
-
-def test_a_change_whose_row_was_lost_is_known_with_its_uid(tmp_path: Path) -> None:
-    async def talk(rows: ChangeRows) -> None:
+async def test_a_change_whose_row_was_lost_is_known_with_its_uid(tmp_path: Path) -> None:
+    async with rows_in(tmp_path) as rows:
         assert await rows.note(ChangeEvent("raised", "a/b", RECORD, uid="u-1"))
         assert [(change.state, change.uid) for change in await rows.opened()] == [("raised", "u-1")]
 
-    with_rows(tmp_path, talk)
 
-
-def test_the_row_has_the_record_that_stands_on_the_object(tmp_path: Path) -> None:
-    async def talk(rows: ChangeRows) -> None:
+async def test_the_row_has_the_record_that_stands_on_the_object(tmp_path: Path) -> None:
+    async with rows_in(tmp_path) as rows:
         later = msgspec.structs.replace(RECORD, at="2026-11-21T05:11:00Z")
         await rows.planned(RECORD, "u-1")
         await rows.note(ChangeEvent("raised", "a/b", later))
         [one] = await rows.opened()
         assert one.record == later
 
-    with_rows(tmp_path, talk)
-
-
-async def raised(replica: Replica, change_id: str = "c1") -> None:
-    bot = replica.changer()
-    plan = await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, change_id)
-    assert isinstance(plan, Plan)
-    await bot.raise_(plan, NEWEST)
-
 
 async def test_an_extension_that_nobody_noted_is_found_on_the_object() -> None:
     replica = Replica(Cluster(), MemoryJournal())
-    await raised(replica)
+    await raised(replica.changer())
     with pytest.raises(Killed):
         await replica.changer(Steps(1, "after")).extend(NAMESPACE, NAME, NOW + 1200, by="U2")
     await replica.changer().passes.reconcile()
@@ -88,7 +67,7 @@ async def test_an_extension_that_nobody_noted_is_found_on_the_object() -> None:
 async def test_what_was_done_is_no_failure_where_it_could_not_be_noted() -> None:
     cluster, journal = Cluster(), MemoryJournal()
     replica = Replica(cluster, journal)
-    await raised(replica)
+    await raised(replica.changer())
     journal.down = True
     assert await replica.changer().extend(NAMESPACE, NAME, NOW + 1200, by="U2") == cluster.record()
     cluster.asked_early.add("c1")
@@ -97,7 +76,7 @@ async def test_what_was_done_is_no_failure_where_it_could_not_be_noted() -> None
 
 async def test_a_copy_of_a_record_can_be_neither_extended_nor_reverted() -> None:
     replica = Replica(Cluster(), MemoryJournal())
-    await raised(replica)
+    await raised(replica.changer())
     copied = replica.cluster.live()
     copied["metadata"] |= {"name": "copy", "uid": "u-2"}
     replica.cluster.store.of("deployments.apps").write(copied)
@@ -109,10 +88,10 @@ async def test_a_copy_of_a_record_can_be_neither_extended_nor_reverted() -> None
 
 async def test_an_extension_is_of_the_change_that_it_was_meant_for_alone() -> None:
     replica = Replica(Cluster(), MemoryJournal())
-    await raised(replica)
+    await raised(replica.changer())
     replica.cluster.asked_early.add("c1")
     await replica.changer().revert(NAMESPACE, NAME, by="U2")
-    await raised(replica, "c2")
+    await raised(replica.changer(), change_id="c2")
     other = replica.cluster.record()
     with pytest.raises(ChangeFailed, match="another one is open"):
         await replica.changer().extend(NAMESPACE, NAME, NOW + 1200, by="U2", change_id="c1")
@@ -123,11 +102,7 @@ async def test_a_lost_answer_to_an_extension_ends_no_change() -> None:
     """Of a level that was set in the running process."""
     cluster = Cluster()
     replica = Replica(cluster, MemoryJournal())
-    wanted = but(LEVEL, container="kube-scheduler", means="debug-flags")
-    bot: Changer = replica.changer()
-    plan = await bot.plan(NAMESPACE, NAME, wanted, NEWEST, "c1")
-    assert isinstance(plan, Plan)
-    await bot.raise_(plan, NEWEST)
+    await raised(replica.changer(), but(LEVEL, container="kube-scheduler", means="debug-flags"))
     cluster.silent |= set(cluster.levels)
     replica.way.next = "lost, done"
     await replica.changer().extend(NAMESPACE, NAME, NOW + 1200, by="U2")

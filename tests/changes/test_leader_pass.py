@@ -13,7 +13,6 @@ from typing import Any, cast
 import pytest
 
 from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import Plan
 from bot.kube.client.leader import Leader
 from bot.kube.client.writer import Writer
 from bot.periodic_jobs import Clock, in_background
@@ -21,7 +20,7 @@ from bot.store import StoreError
 from handlers.changes.leader_pass import Leadership, Pace, WritableCluster, WritableClusters
 from tests.changes.deployments import EXTENDER, NOW, wants
 from tests.changes.memory import Cluster, MemoryJournal, Replica
-from tests.changes.rig import NAME, NAMESPACE, NEWEST, Rig, rig
+from tests.changes.rig import NAME, NAMESPACE, Rig, raised, rig
 
 QUICK = Pace(pass_s=0.05, again_s=0.05, beside_s=0.05)
 
@@ -291,10 +290,7 @@ async def one_case(skews: tuple[float, ...], cut_at: float, how: str) -> None:
     async with here.running() as tasks:
         await here.until(30)
         [first] = here.leading()
-        bot = here.bots[-1].changer()
-        plan = await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
-        assert isinstance(plan, Plan)
-        record = await bot.raise_(plan, NEWEST)
+        record = await raised(here.bots[-1].changer())
         end = record.deadline - NOW
         await here.until(end + cut_at)
         here.bots[first].way.down = True

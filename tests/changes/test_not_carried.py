@@ -10,25 +10,23 @@ import pytest
 
 from bot.changes.deployments import ChangeFailed
 from bot.changes.kinds import PROFILING
-from bot.changes.plan import KEY_PATH, Plan, Raise, annotation
+from bot.changes.plan import KEY_PATH, Raise, annotation
 from bot.changes.record import write_record
 from bot.kube.client.writer import OutcomeUnknown
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, but, wants
 from tests.changes.memory import Trouble, scheduler
 from tests.changes.records import DAMAGES
-from tests.changes.replicas import LEVEL, TROUBLES, Several
-from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Rig, Steps, When, crash_points, rig
+from tests.changes.replicas import TROUBLES, Several
+from tests.changes.rig import LEVEL, NAME, NAMESPACE, Killed, Rig, Steps, When, crash_points, raised, rig
 from tests.sampling import Sample
 
 RUNNING = but(LEVEL, container=KUBE_SCHEDULER, means="debug-flags")
 
 
-async def raised(here: Several, wanted: Raise = LEVEL, change_id: str = "c1") -> None:
+async def begun(here: Several, wanted: Raise = LEVEL, change_id: str = "c1") -> None:
     """The change is made, and a pass has seen it."""
     bot = here.replicas[0].changer()
-    plan = await bot.plan(NAMESPACE, NAME, wanted, NEWEST, change_id)
-    assert isinstance(plan, Plan), plan
-    await bot.raise_(plan, NEWEST)
+    await raised(bot, wanted, change_id)
     await bot.passes.reconcile()
 
 
@@ -41,7 +39,7 @@ def damaged(here: Several, damage: str) -> None:
 async def with_damage(damage: str, wanted: Raise = LEVEL, replicas: int = 1) -> Several:
     """A change is open whose record is damaged."""
     here = Several(replicas)
-    await raised(here, wanted)
+    await begun(here, wanted)
     damaged(here, damage)
     return here
 
@@ -158,7 +156,7 @@ async def test_a_damaged_record_that_the_store_does_not_know_is_said_until_someb
 
 async def test_of_several_open_changes_the_one_whose_record_is_damaged_goes_back_beside_the_others() -> None:
     here = await with_damage("off", but(LEVEL, seconds=60))
-    await raised(here, wants(PROFILING, "true", EXTENDER, 600, "U1"), "c2")
+    await begun(here, wants(PROFILING, "true", EXTENDER, 600, "U1"), "c2")
     await here.passes(60)
     assert extender(here) == ["scheduler", "-v=4", "--debug", "--profiling=true"]
     second = here.cluster.record()
@@ -171,7 +169,7 @@ async def test_of_several_open_changes_the_one_whose_record_is_damaged_goes_back
 
 async def test_a_change_of_another_container_keeps_its_own_record() -> None:
     here = await with_damage("off", but(LEVEL, seconds=60))
-    await raised(here, but(RUNNING, value="6"), "c2")
+    await begun(here, but(RUNNING, value="6"), "c2")
     await here.passes(60)
     assert "-v=4" in extender(here)
     assert set(here.cluster.levels.values()) == {"6"}
@@ -186,7 +184,7 @@ async def test_changes_of_one_flag_go_back_in_the_order_in_which_they_stand_on_e
     second: str, first_s: int, second_s: int
 ) -> None:
     here = await with_damage("off", but(LEVEL, seconds=first_s))
-    await raised(here, but(LEVEL, value="6", seconds=second_s), "c2")
+    await begun(here, but(LEVEL, value="6", seconds=second_s), "c2")
     if second != "whole":
         damaged(here, second)
     await here.passes(60)
@@ -198,7 +196,7 @@ async def test_changes_of_one_flag_go_back_in_the_order_in_which_they_stand_on_e
 
 async def test_what_another_version_wrote_of_another_change_is_neither_read_nor_removed() -> None:
     here = Several(1)
-    await raised(here)
+    await begun(here)
     record = here.cluster.record()
     assert record
     text = write_record(record).replace('"v":1', '"v":2').replace('"c1"', '"c9"')
@@ -250,7 +248,7 @@ async def test_a_record_that_is_gone_is_nothing_to_revert_where_the_store_has_no
 
 async def test_a_deadline_that_was_moved_holds_for_the_copy_too() -> None:
     here = Several(1)
-    await raised(here)
+    await begun(here)
     await here.replicas[0].changer().extend(NAMESPACE, NAME, NOW + 1200, by="U2")
     damaged(here, "off")
     await here.passes(600, 1199)

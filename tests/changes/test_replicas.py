@@ -21,14 +21,13 @@ import pytest
 
 from bot.changes.changer import Changer
 from bot.changes.deployments import ChangeFailed
-from bot.changes.plan import Plan
 from bot.errors import BotError
 from bot.store import open_store
 from tests.changes.crashes import reworded
 from tests.changes.deployments import NOW
 from tests.changes.memory import Cluster, MemoryJournal, Replica, Trouble
-from tests.changes.replicas import LEVEL, TROUBLES, Record, Several
-from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When
+from tests.changes.replicas import TROUBLES, Record, Several
+from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When, planned
 from tests.sampling import Sample
 
 SKEWS = (0, 10_800, -10_800)
@@ -278,11 +277,9 @@ async def test_where_deployments_cannot_be_listed_the_journal_says_where_to_look
 async def test_two_that_raise_at_once_make_one_change() -> None:
     here = Several(2)
     bots = [replica.changer() for replica in here.replicas]
-    plans = [await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, f"c{n}") for n, bot in enumerate(bots, 1)]
-    results = await asyncio.gather(
-        *(bot.raise_(plan, NEWEST) for bot, plan in zip(bots, plans, strict=True)),  # type: ignore[arg-type]
-        return_exceptions=True,
-    )
+    plans = [await planned(bot, change_id=f"c{n}") for n, bot in enumerate(bots, 1)]
+    raises = (bot.raise_(plan, NEWEST) for bot, plan in zip(bots, plans, strict=True))
+    results = await asyncio.gather(*raises, return_exceptions=True)
     assert sorted(type(result).__name__ for result in results) == ["ChangeFailed", "Record"]
     await here.passes(*UNTIL, *LATER)
     assert sorted(here.journal.ends().values()) == ["never-raised", "reverted"]
@@ -291,8 +288,7 @@ async def test_two_that_raise_at_once_make_one_change() -> None:
 async def test_the_same_confirmation_twice_makes_one_change() -> None:
     here = Several(2)
     bot = here.replicas[0].changer()
-    plan = await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
-    assert isinstance(plan, Plan)
+    plan = await planned(bot)
     first = await bot.raise_(plan, NEWEST)
     assert await here.replicas[1].changer().raise_(plan, NEWEST) == first
     await here.passes(*UNTIL)
@@ -305,8 +301,7 @@ async def test_the_same_confirmation_twice_makes_one_change() -> None:
 async def test_a_confirmation_that_comes_late_has_its_whole_time() -> None:
     here = Several(2)
     bot = here.replicas[0].changer()
-    plan = await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
-    assert isinstance(plan, Plan)
+    plan = await planned(bot)
     here.cluster.now += 900
     record = await bot.raise_(plan, NEWEST)
     assert record.deadline == NOW + 1500

@@ -33,7 +33,7 @@ from sandbox.apiserver.controllers import Timing
 from tests.cases_support import VERSIONS, files_of
 from tests.changes.deployments import EVERY, EXTENDER, KUBE_SCHEDULER, NOW, but, new_value, wants
 from tests.changes.memory import Cluster, MemoryJournal, Replica
-from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, crash_points
+from tests.changes.rig import NAME, NEWEST, Killed, Steps, crash_points, raised
 from tests.real_cluster import REAL, namespace_of_our_own, send_as_it_is
 from tests.stores import new_store
 
@@ -192,10 +192,7 @@ class Running:
         self.replica = Replica(self.cluster, journal or MemoryJournal())
 
     async def raise_(self, steps: Steps | None = None) -> None:
-        bot = self.replica.changer(steps)
-        plan = await bot.plan(NAMESPACE, NAME, RUNNING, NEWEST, "c1")
-        assert isinstance(plan, Plan), plan
-        await bot.raise_(plan, NEWEST)
+        await raised(self.replica.changer(steps), RUNNING)
 
     async def pass_(self, at: float) -> list[str]:
         self.cluster.now = NOW + at

@@ -1,7 +1,7 @@
 """The bot tests itself: a known question, and what it has to read of each cluster."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -22,9 +22,9 @@ from playbooks.playbook import Sources
 from sandbox.apiserver import Rule
 from sandbox.slack import SlackServer
 from tests.cases_support import CASES
-from tests.doctor.support import RECORDING, World, a_world
+from tests.doctor.support import RECORDING, a_world
 from tests.oncall.bot import CHANNEL, GIVEN
-from tests.oncall.rig import Rig, with_rig
+from tests.oncall.rig import Rig, a_rig
 from tests.slack.bot import PATIENT, settings
 from tests.slack.outbox_support import seed
 
@@ -59,14 +59,11 @@ def test_a_recording_that_is_not_there_is_a_wrong_answer_and_no_crash(
 
 
 def unseen(folder: Path, *taken: Rule, without: str = "") -> str:
-    async def work(world: World) -> str:
-        world.server.access.refused.extend(taken)
-        async with world.sources() as sources:
-            return SAY.words(wrong_with(await of_cluster("self-test", sources._replace(hami_namespace=without))))
-
     async def main() -> str:
         async with a_world(folder) as world:
-            return await work(world)
+            world.server.access.refused.extend(taken)
+            async with world.sources() as sources:
+                return SAY.words(wrong_with(await of_cluster("self-test", sources._replace(hami_namespace=without))))
 
     return asyncio.run(main())
 
@@ -87,19 +84,18 @@ def test_so_does_a_cluster_in_which_hami_is_not_found(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------- hourly, and remembered
 
 
-def with_test(folder: Path, scene: Callable[[Rig, SelfTest], Awaitable[None]]) -> None:
-    async def play(rig: Rig) -> None:
-        await scene(rig, SelfTest(rig.deps(), "one"))
-
-    with_rig(f"sqlite:///{folder / 'bot.db'}", CASES / "hami-2.10" / "recording.tar.gz", play)
+@asynccontextmanager
+async def self_test(folder: Path) -> AsyncGenerator[tuple[Rig, SelfTest]]:
+    async with a_rig(f"sqlite:///{folder / 'bot.db'}", CASES / "hami-2.10" / "recording.tar.gz") as rig:
+        yield rig, SelfTest(rig.deps(), "one")
 
 
 async def blind(rig: Rig) -> list[Mark]:
     return await rig.store.marks.all(BLIND)
 
 
-def test_one_failure_is_no_news_and_two_in_a_row_are(tmp_path: Path) -> None:
-    async def scene(rig: Rig, test: SelfTest) -> None:
+async def test_one_failure_is_no_news_and_two_in_a_row_are(tmp_path: Path) -> None:
+    async with self_test(tmp_path) as (rig, test):
         rig.down = SourceError("GET /version: connection refused")
         await test.test()
         assert await blind(rig) == []
@@ -109,11 +105,10 @@ def test_one_failure_is_no_news_and_two_in_a_row_are(tmp_path: Path) -> None:
         await test.test()
         assert await blind(rig) == []
 
-    with_test(tmp_path, scene)
 
+async def test_it_is_done_every_hour_and_sooner_while_something_is_wrong(tmp_path: Path) -> None:
+    async with self_test(tmp_path) as (rig, test):
 
-def test_it_is_done_every_hour_and_sooner_while_something_is_wrong(tmp_path: Path) -> None:
-    async def scene(rig: Rig, test: SelfTest) -> None:
         async def looks() -> int:
             before = rig.read
             await test._look()
@@ -127,18 +122,14 @@ def test_it_is_done_every_hour_and_sooner_while_something_is_wrong(tmp_path: Pat
         rig.down = None
         assert [await looks(), await looks()] == [1, 0]
 
-    with_test(tmp_path, scene)
 
-
-def test_another_replica_does_not_test_as_well(tmp_path: Path) -> None:
-    async def scene(rig: Rig, test: SelfTest) -> None:
+async def test_another_replica_does_not_test_as_well(tmp_path: Path) -> None:
+    async with self_test(tmp_path) as (rig, test):
         await test._look()
         await rig.store.marks.drop("self-test")
         before = rig.read
         await SelfTest(rig.deps(), "two")._look()
         assert rig.read == before
-
-    with_test(tmp_path, scene)
 
 
 # ------------------------------------------------------------------------------------------------------------- told

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from handlers.oncall.calling import KEPT_S, LARGEST_PAGE, Rota
 from sandbox.serving import Served
 from tests.oncall.bot import GIVEN
 from tests.oncall.pagers import entry, page
-from tests.oncall.rig import TERMS, Rig, a_rig, pending
+from tests.oncall.rig import TERMS, a_rig, pending
 from tests.oncall.scenes import busy_cluster
 from tests.stores import NewDatabase
 
@@ -26,24 +27,21 @@ PEOPLE = {"Grace@Example.com": GRACE, "linus@example.com": LINUS}
 
 
 Answer = Callable[[web.Request], web.Response]
-Scene = Callable[[PagerDutySettings, list[web.Request]], Awaitable[None]]
 
 
-def with_pagerduty(answer: Answer, scene: Scene) -> None:
-    """Lets the scene happen beside a PagerDuty that answers so; it is given what was asked."""
+@asynccontextmanager
+async def a_pagerduty(answer: Answer) -> AsyncGenerator[tuple[PagerDutySettings, list[web.Request]]]:
+    """The settings for a PagerDuty that answers so, and what it was asked."""
     asked: list[web.Request] = []
 
     async def answered(request: web.Request) -> web.Response:
         asked.append(request)
         return answer(request)
 
-    async def play() -> None:
-        app = web.Application()
-        app.router.add_get("/oncalls", answered)
-        async with asyncio.timeout(180), Served(app) as served:
-            await scene(settings(served.url), asked)
-
-    asyncio.run(play())
+    app = web.Application()
+    app.router.add_get("/oncalls", answered)
+    async with asyncio.timeout(180), Served(app) as served:
+        yield settings(served.url), asked
 
 
 def settings(url: str) -> PagerDutySettings:
@@ -54,13 +52,13 @@ def rota(given: PagerDutySettings, clock: Callable[[], float] = lambda: 0.0) -> 
     return Rota((USUAL,), given, clock)
 
 
-def test_who_is_on_call_is_called_in_the_order_of_the_schedules_and_then_the_rota_of_the_settings() -> None:
+async def test_who_is_on_call_is_called_in_the_order_of_the_schedules_and_then_the_rota_of_the_settings() -> None:
     def answer(request: web.Request) -> web.Response:
         del request
         second, first = entry("linus@example.com", "PSECOND"), entry("grace@example.com", "PFIRST", 2)
         return page(second, first, entry("grace@example.com", "PFIRST", 1), entry("linus@example.com", "POTHER"))
 
-    async def scene(given: PagerDutySettings, asked: list[web.Request]) -> None:
+    async with a_pagerduty(answer) as (given, asked):
         assert await rota(given).now() == (GRACE, LINUS, USUAL)
         [request] = asked
         assert request.headers["Authorization"] == f"Token token={TOKEN}"
@@ -68,23 +66,19 @@ def test_who_is_on_call_is_called_in_the_order_of_the_schedules_and_then_the_rot
         assert request.query.getall("schedule_ids[]") == ["PFIRST", "PSECOND"]
         assert (request.query["include[]"], request.query["earliest"]) == ("users", "true")
 
-    with_pagerduty(answer, scene)
 
-
-def test_every_page_is_read() -> None:
+async def test_every_page_is_read() -> None:
     def answer(request: web.Request) -> web.Response:
         if request.query["offset"] == "0":
             return page(entry("grace@example.com", "PSECOND"), more=True)
         return page(entry("linus@example.com", "PFIRST"))
 
-    async def scene(given: PagerDutySettings, _: list[web.Request]) -> None:
+    async with a_pagerduty(answer) as (given, _):
         assert await rota(given).now() == (LINUS, GRACE, USUAL)
 
-    with_pagerduty(answer, scene)
 
-
-def test_an_answer_holds_for_a_minute() -> None:
-    async def scene(given: PagerDutySettings, asked: list[web.Request]) -> None:
+async def test_an_answer_holds_for_a_minute() -> None:
+    async with a_pagerduty(lambda _: page(entry("grace@example.com", "PFIRST"))) as (given, asked):
         now = [0.0]
         one = rota(given, lambda: now[0])
         assert one.known() is None
@@ -93,8 +87,6 @@ def test_an_answer_holds_for_a_minute() -> None:
         assert len(asked) == 1
         now[0] = KEPT_S
         assert one.known() is None
-
-    with_pagerduty(lambda _: page(entry("grace@example.com", "PFIRST")), scene)
 
 
 @pytest.mark.parametrize(
@@ -111,14 +103,12 @@ def test_an_answer_holds_for_a_minute() -> None:
         (lambda: web.Response(body=b" " * (LARGEST_PAGE + 1)), "more than"),
     ],
 )
-def test_without_an_answer_the_rota_of_the_settings_is_called_and_the_log_says_why(
+async def test_without_an_answer_the_rota_of_the_settings_is_called_and_the_log_says_why(
     answer: Callable[[], web.Response], told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scene(given: PagerDutySettings, _: list[web.Request]) -> None:
-        assert await rota(given).now() == (USUAL,)
-
     with caplog.at_level(logging.DEBUG):
-        with_pagerduty(lambda _: answer(), scene)
+        async with a_pagerduty(lambda _: answer()) as (given, _):
+            assert await rota(given).now() == (USUAL,)
     assert told in caplog.text
     assert TOKEN not in caplog.text
 
@@ -148,66 +138,59 @@ def test_a_token_from_a_file_may_end_in_a_newline() -> None:
     assert given.token.get_secret_value() == TOKEN
 
 
-def test_somebody_whom_the_settings_do_not_know_is_named_in_the_log_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def scene(given: PagerDutySettings, asked: list[web.Request]) -> None:
+async def test_somebody_whom_the_settings_do_not_know_is_named_in_the_log_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    entries = entry("stranger@example.com", "PFIRST"), entry(None, "PFIRST"), entry("linus@example.com", "PSECOND")
+    async with a_pagerduty(lambda _: page(*entries)) as (given, asked):
         now = [0.0]
         one = rota(given, lambda: now[0])
         for now[0] in (0.0, KEPT_S):
             assert await one.now() == (LINUS, USUAL)
         assert len(asked) == 2
-
-    entries = entry("stranger@example.com", "PFIRST"), entry(None, "PFIRST"), entry("linus@example.com", "PSECOND")
-    with_pagerduty(lambda _: page(*entries), scene)
     assert caplog.text.count("stranger (PSTRANGER) is on call") == 1
 
 
 @pytest.mark.parametrize(("status", "first"), [(200, GRACE), (500, TERMS.rota[0])])
-def test_in_the_thread_whoever_is_on_call_is_called_when_nobody_acknowledges(
+async def test_in_the_thread_whoever_is_on_call_is_called_when_nobody_acknowledges(
     new_database: NewDatabase, tmp_path: Path, status: int, first: str
 ) -> None:
     def answer(request: web.Request) -> web.Response:
         del request
         return page(entry("grace@example.com", "PFIRST")) if status == 200 else web.Response(status=status)
 
-    async def scene(given: PagerDutySettings, asked: list[web.Request]) -> None:
-        async def called(rig: Rig) -> None:
-            keeper = rig.keeper(pagerduty=given)
-            await keeper.take([pending(0)])
-            await rig.passes(890, keeper, step_s=89)
-            assert asked == []
-            await rig.passes(1200, keeper, step_s=150)
-            [head] = rig.heads()
-            assert len([reply for reply in rig.replies(head) if "is called" in reply]) == 2
-            [row] = await rig.store.incidents.opened()
-            assert row.incident.called == tuple(dict.fromkeys((first, *TERMS.rota)))[:2]
-
-        async with a_rig(new_database(), busy_cluster(tmp_path, 3)) as rig:
-            await called(rig)
-
-    with_pagerduty(answer, scene)
+    async with a_pagerduty(answer) as (given, asked), a_rig(new_database(), busy_cluster(tmp_path, 3)) as rig:
+        keeper = rig.keeper(pagerduty=given)
+        await keeper.take([pending(0)])
+        await rig.passes(890, keeper, step_s=89)
+        assert asked == []
+        await rig.passes(1200, keeper, step_s=150)
+        [head] = rig.heads()
+        assert len([reply for reply in rig.replies(head) if "is called" in reply]) == 2
+        [row] = await rig.store.incidents.opened()
+        assert row.incident.called == tuple(dict.fromkeys((first, *TERMS.rota)))[:2]
 
 
-def test_once_everybody_was_called_pagerduty_is_asked_no_more_often_than_people_are_called(
+async def test_once_everybody_was_called_pagerduty_is_asked_no_more_often_than_people_are_called(
     new_database: NewDatabase, tmp_path: Path
 ) -> None:
     on_call = ["grace@example.com"]
-
-    async def scene(given: PagerDutySettings, asked: list[web.Request]) -> None:
-        async with a_rig(new_database(), busy_cluster(tmp_path, 3)) as rig:
-            keeper = rig.keeper(terms=msgspec.structs.replace(TERMS, rota=(USUAL,)), pagerduty=given)
-            await keeper.take([pending(0)])
-            await rig.passes(2 * TERMS.call_s + 150, keeper, step_s=75)
-            [row] = await rig.store.incidents.opened()
-            assert row.incident.called == (GRACE, USUAL)
-            asked.clear()
-            await rig.passes(2 * TERMS.call_s, keeper, step_s=75)
-            assert len(asked) <= 2
-            on_call[:] = ["linus@example.com"]
-            await rig.passes(TERMS.call_s, keeper, step_s=75)
-            [row] = await rig.store.incidents.opened()
-            assert row.incident.called == (GRACE, USUAL, LINUS)
-
-    with_pagerduty(lambda _: page(*(entry(user, "PFIRST") for user in on_call)), scene)
+    async with (
+        a_pagerduty(lambda _: page(*(entry(user, "PFIRST") for user in on_call))) as (given, asked),
+        a_rig(new_database(), busy_cluster(tmp_path, 3)) as rig,
+    ):
+        keeper = rig.keeper(terms=msgspec.structs.replace(TERMS, rota=(USUAL,)), pagerduty=given)
+        await keeper.take([pending(0)])
+        await rig.passes(2 * TERMS.call_s + 150, keeper, step_s=75)
+        [row] = await rig.store.incidents.opened()
+        assert row.incident.called == (GRACE, USUAL)
+        asked.clear()
+        await rig.passes(2 * TERMS.call_s, keeper, step_s=75)
+        assert len(asked) <= 2
+        on_call[:] = ["linus@example.com"]
+        await rig.passes(TERMS.call_s, keeper, step_s=75)
+        [row] = await rig.store.incidents.opened()
+        assert row.incident.called == (GRACE, USUAL, LINUS)
 
 
 def test_settings_say_who_is_called_without_pagerduty() -> None:

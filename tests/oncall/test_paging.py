@@ -3,7 +3,7 @@ is lost while a pager is down or the bot is killed.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -78,26 +78,18 @@ class Paged:
 @asynccontextmanager
 async def paged(database: str, tmp_path: Path, *names: str) -> AsyncGenerator[Paged]:
     pagers = Pagers()
-    async with a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
+    async with asyncio.timeout(180), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
         one = Paged(rig, pagers, names)
         await one.keeper.take([pending(0)])
         await one.passes(950)
         yield one
 
 
-def play(database: str, tmp_path: Path, scene: Callable[[Paged], Awaitable[None]], *names: str) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(180), paged(database, tmp_path, *names) as one:
-            await scene(one)
-
-    asyncio.run(run())
-
-
 @each_pager
-def test_a_phone_rings_with_the_first_call_and_hears_who_acknowledged_and_that_it_is_over(
+async def test_a_phone_rings_with_the_first_call_and_hears_who_acknowledged_and_that_it_is_over(
     name: str, database: str, tmp_path: Path
 ) -> None:
-    async def scene(one: Paged) -> None:
+    async with paged(database, tmp_path, name) as one:
         key = await one.id()
         assert one.pagers.actions() == [("trigger", key)]
         assert [reply for reply in one.replies() if f"Paged: {NAMES[name]}" in reply]
@@ -109,11 +101,9 @@ def test_a_phone_rings_with_the_first_call_and_hears_who_acknowledged_and_that_i
         assert one.pagers.actions()[2:] == [("resolve", key)]
         assert one.pagers.rung == [key]
 
-    play(database, tmp_path, scene, name)
 
-
-def test_the_page_says_what_it_is_about(tmp_path: Path) -> None:
-    async def scene(one: Paged) -> None:
+async def test_the_page_says_what_it_is_about(tmp_path: Path) -> None:
+    async with paged(f"sqlite:///{tmp_path}/one.db", tmp_path, *NAMES) as one:
         [row] = await one.rig.store.incidents.opened()
         claim = in_english(row.cause.text)
         duty, mine = (asked["body"] for asked in one.pagers.asked)
@@ -122,27 +112,23 @@ def test_the_page_says_what_it_is_about(tmp_path: Path) -> None:
         assert duty["payload"]["custom_details"]["incident"] == row.id
         assert (mine["summary"], mine["affected"], mine["version"]) == (claim, 1, 1)
 
-    play(f"sqlite:///{tmp_path}/one.db", tmp_path, scene, *NAMES)
 
-
-def test_what_lapses_or_becomes_worse_rings_again_though_the_page_was_acknowledged(tmp_path: Path) -> None:
-    async def scene(one: Paged) -> None:
+async def test_what_lapses_or_becomes_worse_rings_again_though_the_page_was_acknowledged(tmp_path: Path) -> None:
+    async with paged(f"sqlite:///{tmp_path}/one.db", tmp_path, "pagerduty") as one:
         key = await one.id()
         await one.acts()
         await one.passes(7300, step_s=730)
         assert one.pagers.rung == [key, f"{key}.2"]
         assert one.pagers.status == {key: "resolved", f"{key}.2": "triggered"}
 
-    play(f"sqlite:///{tmp_path}/one.db", tmp_path, scene, "pagerduty")
-
 
 @pytest.mark.parametrize(
     ("service", "deed", "state"), [("PagerDuty", "ack", "acknowledged"), ("PagerDuty", "close", "closed")]
 )
-def test_who_does_it_at_the_pager_has_done_it_in_slack_once_and_the_other_pager_hears_it(
+async def test_who_does_it_at_the_pager_has_done_it_in_slack_once_and_the_other_pager_hears_it(
     service: str, deed: Any, state: str, database: str, tmp_path: Path
 ) -> None:
-    async def scene(one: Paged) -> None:
+    async with paged(database, tmp_path, "pagerduty", "webhook") as one:
         key = await one.id()
         one.pagers.asked.clear()
         for _ in range(2):
@@ -155,16 +141,12 @@ def test_who_does_it_at_the_pager_has_done_it_in_slack_once_and_the_other_pager_
         about = [line for line in await one.rig.store.audit.read(9) if line.target == f"incident:{key}"]
         assert {line.actor for line in about} == {f"Grace ({service})"}
 
-    play(database, tmp_path, scene, "pagerduty", "webhook")
-
 
 @pytest.mark.parametrize("key", ["0badcafe", "{id}.2", "{id}.", "", "x" * 500])
-def test_what_is_heard_of_another_page_changes_nothing(key: str, tmp_path: Path) -> None:
-    async def scene(one: Paged) -> None:
+async def test_what_is_heard_of_another_page_changes_nothing(key: str, tmp_path: Path) -> None:
+    async with paged(f"sqlite:///{tmp_path}/one.db", tmp_path, "pagerduty") as one:
         await one.paging.hear(PagerAction("PagerDuty", key.format(id=await one.id()), "ack", "Grace (PagerDuty)"))
         assert await one.state() == ("open", "")
-
-    play(f"sqlite:///{tmp_path}/one.db", tmp_path, scene, "pagerduty")
 
 
 @each_pager
@@ -190,8 +172,8 @@ async def test_while_a_pager_is_down_the_page_waits_and_the_thread_is_told_once(
     assert all(secret not in caplog.text for secret in (ROUTING_KEY, SECRET))
 
 
-def test_what_was_acknowledged_before_the_pager_could_be_reached_rings_nobody(tmp_path: Path) -> None:
-    async def scene(one: Paged) -> None:
+async def test_what_was_acknowledged_before_the_pager_could_be_reached_rings_nobody(tmp_path: Path) -> None:
+    async with paged(f"sqlite:///{tmp_path}/one.db", tmp_path, "pagerduty") as one:
         one.pagers.down = lambda: web.Response(status=500)
         await one.acts()
         await one.passes(7300, step_s=730)  # it lapses, and a second page is due
@@ -200,8 +182,6 @@ def test_what_was_acknowledged_before_the_pager_could_be_reached_rings_nobody(tm
         await one.passes(200, step_s=20)
         assert one.pagers.rung == [await one.id()]
         assert one.pagers.actions()[-1] == ("acknowledge", f"{await one.id()}.2")
-
-    play(f"sqlite:///{tmp_path}/one.db", tmp_path, scene, "pagerduty")
 
 
 @pytest.mark.parametrize(("status", "tries"), [(400, 1), (422, 1), (401, 2), (403, 2), (429, 2), (500, 2), (302, 1)])
