@@ -194,6 +194,7 @@ def pending(number: int = 0, pod: str = "", name: str = "GPUPodPending", status:
 @contextlib.asynccontextmanager
 async def a_rig(database: str, recording: Path) -> AsyncGenerator[Rig]:
     async with (
+        asyncio.timeout(180),
         SlackServer(clock=VirtualClock(START), seed=seed()) as slack,
         a_bot(slack) as bot,
         open_store(database, now=bot.clock.now) as store,
@@ -203,7 +204,7 @@ async def a_rig(database: str, recording: Path) -> AsyncGenerator[Rig]:
 
 def with_rig(database: str, recording: Path, scene: Callable[[Rig], Awaitable[None]]) -> None:
     async def play() -> None:
-        async with asyncio.timeout(180), a_rig(database, recording) as rig:
+        async with a_rig(database, recording) as rig:
             await scene(rig)
 
     asyncio.run(play())

@@ -14,7 +14,7 @@ from handlers.parsing.question import Question
 from handlers.user_actions import Deed
 from tests.changes.rig import Killed, Steps, When, crash_points
 from tests.oncall.bot import GIVEN
-from tests.oncall.rig import TERMS, WRITES, Rig, a_rig, on_rig, pending, text, with_rig
+from tests.oncall.rig import TERMS, WRITES, Rig, a_rig, on_rig, pending, text
 from tests.oncall.scenes import busy_cluster
 from tests.sampling import Sample
 from tests.slack.outbox_support import ONCALL
@@ -57,12 +57,12 @@ _UNFINISHED: list[tuple[tuple[str, str, dict[str, Any]], bool]] = [
 
 
 @pytest.mark.parametrize(("deed", "calls"), _UNFINISHED)
-def test_nobody_is_called_while_somebody_s_acknowledgement_is_not_carried_out_yet(
+async def test_nobody_is_called_while_somebody_s_acknowledgement_is_not_carried_out_yet(
     deed: tuple[str, str, dict[str, Any]], *, calls: bool, new_database: NewDatabase, tmp_path: Path
 ) -> None:
     kind, words, details = deed
 
-    async def scene(rig: Rig) -> None:
+    async with a_rig(new_database(), busy_cluster(tmp_path, 3)) as rig:
         keeper = rig.keeper()
         row = await rig.opens(keeper, pending(0), seconds=100)
 
@@ -79,8 +79,6 @@ def test_nobody_is_called_while_somebody_s_acknowledgement_is_not_carried_out_ye
         await rig.passes(5, keeper)
         [row] = await rig.store.incidents.opened()
         assert row.incident.called == (ADA,)
-
-    with_rig(new_database(), busy_cluster(tmp_path, 3), scene)
 
 
 @pytest.mark.parametrize("last", ["C0GENERAL1", "U0LINUS001"])

@@ -20,16 +20,16 @@ from handlers.oncall.causes import answer, questions, registration_state
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.setup import plan
 from playbooks.playbook import Sources
-from tests.oncall.rig import Rig, pending, text, with_rig
+from tests.oncall.rig import Rig, a_rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.playbooks.world import cluster, gpu_node, record
 from tests.slack.outbox_support import ONCALL
 
 
-def test_alerts_about_nodes_that_are_gone_keep_their_own_words(database: str, tmp_path: Path) -> None:
+async def test_alerts_about_nodes_that_are_gone_keep_their_own_words(database: str, tmp_path: Path) -> None:
     said = {"DiskFull": "the disk of ghost-1 is full", "KubeletDown": "the kubelet of ghost-2 is down"}
 
-    async def scene(rig: Rig) -> None:
+    async with a_rig(database, busy_cluster(tmp_path, 1)) as rig:
         keeper = rig.keeper()
         for number, (name, summary) in enumerate(said.items(), 1):
             alone = pending(name=name, pod="x", annotations={"summary": summary})
@@ -38,8 +38,6 @@ def test_alerts_about_nodes_that_are_gone_keep_their_own_words(database: str, tm
         told = sorted(text(head) for head in rig.heads())
         assert len(told) == len(said)
         assert all(sum(summary in text for text in told) == 1 for summary in said.values())
-
-    with_rig(database, busy_cluster(tmp_path, 1), scene)
 
 
 def test_a_node_that_cannot_be_read_is_not_one_that_is_gone(tmp_path: Path) -> None:

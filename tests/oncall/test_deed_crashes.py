@@ -3,7 +3,6 @@
 What was not done yet is the same for all deeds; what was done, each is to find again.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -107,13 +106,13 @@ async def test_killed_at_any_write_a_deed_is_done_once_and_told(
 ) -> None:
     recording = busy_cluster(tmp_path / "cluster", 4)
     life = Life()
-    async with asyncio.timeout(180), a_rig(new_database(), recording) as rig:
+    async with a_rig(new_database(), recording) as rig:
         await _acted(rig, deed, life)
         assert _told(rig) == 1
     every, done = crash_points(life.names), life.names.index("change")
     points = sample(every if deed == "note" else every[done : done + 2], 1)
     for at, when in points:
         database = new_database()
-        async with asyncio.timeout(180), a_rig(database, recording) as rig:
+        async with a_rig(database, recording) as rig:
             await _killed(rig, database, deed, at, when)
     record_property("crash_points", len(points))

@@ -14,7 +14,7 @@ from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import TriageService
 from sandbox.slack.content import strings_of
 from tests.oncall.heads import ADA
-from tests.oncall.rig import Rig, on_rig, pending, with_rig
+from tests.oncall.rig import Rig, a_rig, on_rig, pending
 from tests.playbooks.world import cluster, gpu, gpu_node, none_of, pod, record, refused, running
 from tests.slack.outbox_support import START
 
@@ -95,12 +95,12 @@ def over(number: int, clock: str, name: str = "GPUPodPending") -> Alert:
     return pending(number, name=name, status="resolved", ends_at=f"2027-01-15T{clock}:00Z")
 
 
-def test_the_summary_the_export_and_the_report_tell_gpu_hours_also_of_what_came_back(
+async def test_the_summary_the_export_and_the_report_tell_gpu_hours_also_of_what_came_back(
     database: str, tmp_path: Path
 ) -> None:
     told = "GPU-hours affected: 3.3 (8 GPUs requested, 25m each on average)"
 
-    async def scene(rig: Rig) -> None:
+    async with a_rig(database, crowded(tmp_path)) as rig:
         keeper = rig.keeper()
         service = TriageService(rig.deps(), keeper, ())
         await at(rig, "08:00", keeper, pending(0), pending(0, name="PodStuck"), pending(3))
@@ -114,8 +114,6 @@ def test_the_summary_the_export_and_the_report_tell_gpu_hours_also_of_what_came_
         [file] = (await service.export(ADA, row)).files
         assert file.content.decode().splitlines()[-1] == "- " + told
         assert told in list(strings_of({"blocks": list((await service.report()).blocks)}))
-
-    with_rig(database, crowded(tmp_path), scene)
 
 
 @on_rig(1)

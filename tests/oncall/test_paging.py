@@ -78,7 +78,7 @@ class Paged:
 @asynccontextmanager
 async def paged(database: str, tmp_path: Path, *names: str) -> AsyncGenerator[Paged]:
     pagers = Pagers()
-    async with asyncio.timeout(180), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
+    async with a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
         one = Paged(rig, pagers, names)
         await one.keeper.take([pending(0)])
         await one.passes(950)
@@ -154,7 +154,7 @@ async def test_while_a_pager_is_down_the_page_waits_and_the_thread_is_told_once(
     name: str, database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     pagers = Pagers()
-    async with asyncio.timeout(180), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
+    async with a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
         one = Paged(rig, pagers, (name,))
         pagers.down = lambda: web.json_response({"message": "Service Unavailable"}, status=503)
         await one.keeper.take([pending(0)])
@@ -193,11 +193,7 @@ async def test_a_refusal_is_told_and_what_may_pass_is_tried_again(status: int, t
         body = {"message": f"no, {ROUTING_KEY}", "errors": ["'summary' is missing"]}
         return web.json_response(body, status=status, headers={"Location": "http://127.0.0.1:1/"})
 
-    async with (
-        asyncio.timeout(180),
-        a_rig(f"sqlite:///{tmp_path}/one.db", busy_cluster(tmp_path, 3)) as rig,
-        pagers.served,
-    ):
+    async with a_rig(f"sqlite:///{tmp_path}/one.db", busy_cluster(tmp_path, 3)) as rig, pagers.served:
         one = Paged(rig, pagers, ("pagerduty",))
         pagers.down = answer
         await one.keeper.take([pending(0)])
@@ -236,7 +232,7 @@ async def test_killed_between_sending_and_noting_it_is_sent_again_and_rings_once
     name: str, database: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     pagers = Pagers()
-    async with asyncio.timeout(180), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
+    async with a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
         one = Paged(rig, pagers, (name,))
         await one.keeper.take([pending(0)])
         await rig.passes(950, one.keeper, step_s=100)
@@ -255,7 +251,7 @@ async def test_while_another_replica_tells_the_pager_this_one_tells_nothing_and_
     database: str, tmp_path: Path
 ) -> None:
     pagers = Pagers()
-    async with asyncio.timeout(180), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
+    async with a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
         one = Paged(rig, pagers, ("pagerduty",))
         other = Paging(rig.deps(), one.settings, "two", 5.0, lambda: None)
         assert await other.step("PagerDuty") is None

@@ -6,7 +6,7 @@ from bot.errors import SourceError
 from bot.triage.state import MuteUntil
 from handlers.oncall.keeper import LOOKED_S
 from handlers.oncall.watcher import Patience, Watcher
-from tests.oncall.rig import Rig, on_rig, text, with_rig
+from tests.oncall.rig import Rig, a_rig, on_rig, text
 from tests.oncall.watching import seen, waiting
 from tests.playbooks.world import gpu_node, pod
 
@@ -35,30 +35,26 @@ async def test_a_pod_that_waits_for_too_long_is_a_thread(rig: Rig) -> None:
     assert "ml/old" in text(head)
 
 
-def test_a_namespace_has_its_own_patience(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
+async def test_a_namespace_has_its_own_patience(database: str, tmp_path: Path) -> None:
+    objects = waiting("a", 30, "batch"), waiting("b", 30, "ml"), waiting("c", 2, "web")
+    async with a_rig(database, seen(tmp_path / "c", *objects)) as rig:
         await looked(rig, watcher(rig, of_namespace={"batch": 60, "ml": 0, "web": 1}))
         [head] = rig.heads()
         assert "web/c" in text(head)
         assert "1 of 1 pod" in text(head)
 
-    objects = waiting("a", 30, "batch"), waiting("b", 30, "ml"), waiting("c", 2, "web")
-    with_rig(database, seen(tmp_path / "c", *objects), scene)
 
-
-def test_pods_of_other_schedulers_are_left_to_them(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        await looked(rig, watcher(rig), watcher(rig))
-        [head] = rig.heads()
-        assert "ml/misspelt" in text(head)
-        assert "1 of 1 pod" in text(head)
-
+async def test_pods_of_other_schedulers_are_left_to_them(database: str, tmp_path: Path) -> None:
     objects = [
         pod("kai", age=900, schedulerName="kai-scheduler"),
         pod("koord", age=900, schedulerName="koord-scheduler"),
     ]
     misspelt = pod("misspelt", age=900, schedulerName="hami-schedulr")
-    with_rig(database, seen(tmp_path / "c", misspelt, *objects), scene)
+    async with a_rig(database, seen(tmp_path / "c", misspelt, *objects)) as rig:
+        await looked(rig, watcher(rig), watcher(rig))
+        [head] = rig.heads()
+        assert "ml/misspelt" in text(head)
+        assert "1 of 1 pod" in text(head)
 
 
 @on_rig(lambda folder: seen(folder / "c", waiting("old", 11)))

@@ -17,7 +17,7 @@ from handlers.oncall.service import TriageService
 from handlers.oncall.words import IncidentRequest, read_words
 from tests.changes.rig import Killed, Steps, When, killed_at_each
 from tests.oncall.bot import ROOM, World, on_bot
-from tests.oncall.rig import TERMS, Rig, a_rig, on_rig, pending, text, with_rig
+from tests.oncall.rig import TERMS, Rig, a_rig, on_rig, pending, text
 from tests.oncall.scenes import busy_cluster
 from tests.slack.outbox_support import ONCALL
 from tests.stores import NewDatabase
@@ -90,7 +90,7 @@ async def test_a_late_report_is_of_the_week_before_it_was_due_and_says_that_it_i
     assert "posted late" not in next_one
 
 
-def test_a_week_in_which_the_clocks_change_is_covered_once_and_whole(database: str, tmp_path: Path) -> None:
+async def test_a_week_in_which_the_clocks_change_is_covered_once_and_whole(database: str, tmp_path: Path) -> None:
     spans: list[tuple[str, str]] = []
 
     async def report(since: float, until: float, _: str) -> Message:
@@ -99,15 +99,13 @@ def test_a_week_in_which_the_clocks_change_is_covered_once_and_whole(database: s
         )
         return Message("a report")
 
-    async def scene(rig: Rig) -> None:
+    async with a_rig(database, busy_cluster(tmp_path, 1)) as rig:
         desk = Digests(rig.deps(), report=report)
         await desk.do("k", WHO, AddDigest(Schedule("0 9 * * mon", "Europe/Berlin"), "oncall"), "")
         for monday in ("2027-03-22T08:00:01", "2027-03-29T07:00:01", "2027-04-05T07:00:01"):
             await rig.bot.clock.advance(datetime.fromisoformat(f"{monday}+00:00").timestamp() - rig.now)
             await desk.look()
         assert spans == [("03-15 08", "03-22 08"), ("03-22 08", "03-29 07"), ("03-29 07", "04-05 07")]
-
-    with_rig(database, busy_cluster(tmp_path, 1), scene)
 
 
 @on_rig(2, new=True)

@@ -209,7 +209,7 @@ def staged(stage: Callable[..., AbstractAsyncContextManager[Any]]) -> Callable[.
 
 
 @asynccontextmanager
-async def _asked(
+async def a_recorded_bot(
     tmp_path: Path,
     mode: Mode = "socket",
     opener=recorded,
@@ -222,7 +222,7 @@ async def _asked(
         assert here.slack.unknown_methods == []
 
 
-played = staged(_asked)
+played = staged(a_recorded_bot)
 
 
 @staged
@@ -230,5 +230,5 @@ played = staged(_asked)
 async def held(tmp_path: Path, mode: Mode = "socket", limits: Limits = PATIENT) -> AsyncGenerator[tuple[Here, Gated]]:
     """The same before a cluster of which nothing can be read until the test lets it."""
     cluster = Gated()
-    async with _asked(tmp_path, mode, cluster.opener, limits) as here:
+    async with a_recorded_bot(tmp_path, mode, cluster.opener, limits) as here:
         yield here, cluster

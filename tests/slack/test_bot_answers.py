@@ -29,6 +29,7 @@ from tests.slack.bot import (
     Gated,
     Here,
     Mode,
+    a_recorded_bot,
     connected,
     held,
     played,
@@ -47,7 +48,7 @@ OUTSIDE = replace(
 )
 
 
-def test_few_questions_at_once_read_a_cluster_and_the_others_wait_their_turn(tmp_path: Path) -> None:
+async def test_few_questions_at_once_read_a_cluster_and_the_others_wait_their_turn(tmp_path: Path) -> None:
     cluster = Gated()
     reading: list[str] = []
     enough = asyncio.Event()
@@ -67,7 +68,7 @@ def test_few_questions_at_once_read_a_cluster_and_the_others_wait_their_turn(tmp
         del name
         yield Sources(Counting())
 
-    async def scene(here: Here) -> None:
+    async with a_recorded_bot(tmp_path, opener=opener) as here:
         names = [f"question-{number}" for number in range(2 * AT_ONCE)]
         for number, name in enumerate(names):
             await here.slack.command(("ada", "grace")[number % 2], "gpu-oncall", f"why ml/{name}")
@@ -79,11 +80,9 @@ def test_few_questions_at_once_read_a_cluster_and_the_others_wait_their_turn(tmp
             await here.slack.wait_for(channel="gpu-oncall", containing=f'"{name}"')
         assert sorted(set(reading)) == sorted(names)
 
-    played(opener=opener)(scene)(tmp_path=tmp_path)
-
 
 @pytest.mark.parametrize("elsewhere", [True, False])
-def test_a_person_is_answered_while_many_questions_of_another_hang(tmp_path: Path, *, elsewhere: bool) -> None:
+async def test_a_person_is_answered_while_many_questions_of_another_hang(tmp_path: Path, *, elsewhere: bool) -> None:
     cluster = Gated()
 
     class HangingForSome:
@@ -100,15 +99,13 @@ def test_a_person_is_answered_while_many_questions_of_another_hang(tmp_path: Pat
         del name
         yield Sources(HangingForSome())
 
-    async def scene(here: Here) -> None:
+    async with a_recorded_bot(tmp_path, opener=opener) as here:
         for number in range(5 * AT_ONCE):
             await here.slack.command("ada", "gpu-oncall", f"why ml/hangs-{number}")
         room = "general" if elsewhere else "gpu-oncall"
         await here.slack.command("grace", room, f"why {POD}")
         await here.slack.wait_for(channel=room, containing=VERDICT, user="grace")
         cluster.gate.set()
-
-    played(opener=opener)(scene)(tmp_path=tmp_path)
 
 
 async def test_after_a_restart_few_of_the_old_questions_are_begun_at_once(tmp_path: Path) -> None:
@@ -200,11 +197,11 @@ async def test_a_cluster_that_hangs_while_it_is_opened_holds_up_no_other(tmp_pat
             await slack.wait_for(channel="gpu-oncall", containing="gave up after", user="ada")
 
 
-def test_a_listener_that_fails_before_its_ack_acks_all_the_same(tmp_path: Path, mode: Mode) -> None:
+async def test_a_listener_that_fails_before_its_ack_acks_all_the_same(tmp_path: Path, mode: Mode) -> None:
     view = {"id": "V1", "hash": "1", "type": "modal", "state": {"values": {}}, "private_metadata": "{"}
     odd = {"type": "button", "block_id": "b", "action_ts": "1"}
 
-    async def scene(here: Here) -> None:
+    async with a_recorded_bot(tmp_path, mode=mode) as here:
         for callback in ("fit", "ask"):
             assert (await sent(here.slack, "view_submission", view=view | {"callback_id": callback})).ok
         assert (await sent(here.slack, "message_action", callback_id="diagnose")).ok
@@ -214,8 +211,6 @@ def test_a_listener_that_fails_before_its_ack_acks_all_the_same(tmp_path: Path, 
             assert (await sent(here.slack, "block_actions", actions=actions, container=container)).ok
         assert (await sent(here.slack, "block_actions", actions=[odd | {"action_id": "post-to-channel"}])).ok
         await later(here.slack)
-
-    played(mode=mode)(scene)(tmp_path=tmp_path)
 
 
 # ------------------------------------------------------------------------------------------ showing an answer

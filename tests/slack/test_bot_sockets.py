@@ -25,9 +25,8 @@ Scene = Callable[[Here], Awaitable[None]]
 BRISK = replace(PATIENT, ping_interval_s=0.5, watch_s=0.1)
 
 
-@staged
 @asynccontextmanager
-async def played(tmp_path: Path, limits: Limits = PATIENT, faults: Sequence[Fault] = ()) -> AsyncGenerator[Here]:
+async def linked(tmp_path: Path, limits: Limits = PATIENT, faults: Sequence[Fault] = ()) -> AsyncGenerator[Here]:
     slack = SlackServer(deadline_s=60)
     for fault in faults:
         slack.faults.append(fault)
@@ -36,18 +35,21 @@ async def played(tmp_path: Path, limits: Limits = PATIENT, faults: Sequence[Faul
         assert here.slack.unknown_methods == []
 
 
+played = staged(linked)
+
+
 def answers(slack: SlackServer) -> int:
     return len([message for message in slack.messages("gpu-oncall", "ada") if "ephemeral" in message])
 
 
 @pytest.mark.parametrize(("reason", "times"), [("refresh_requested", 5), ("warning", 5), ("too_many_websockets", 2)])
-def test_while_sockets_are_refreshed_no_command_is_lost_and_none_is_doubled(
+async def test_while_sockets_are_refreshed_no_command_is_lost_and_none_is_doubled(
     tmp_path: Path, reason: str, times: int
 ) -> None:
     async def ask(slack: SlackServer) -> list[str]:
         return [(await slack.command("ada", "gpu-oncall", "help")).error for _ in range(15)]
 
-    async def scene(here: Here) -> None:
+    async with linked(tmp_path) as here:
         slack = here.slack
         await slack.wait_for(lambda: slack.connections == 2)
         asking = [asyncio.create_task(ask(slack)) for _ in range(8)]
@@ -59,8 +61,6 @@ def test_while_sockets_are_refreshed_no_command_is_lost_and_none_is_doubled(
         assert set(errors) == {""}
         await slack.wait_for(lambda: answers(slack) == len(slack.journal.of("response_url")) == len(errors))
         assert slack.connections >= 2
-
-    played()(scene)(tmp_path=tmp_path)
 
 
 @played()
@@ -91,20 +91,16 @@ async def asked(here: Here, user: str = "ada") -> None:
 
 
 @pytest.mark.parametrize("kind", ["dead_ticket", "refuse"])
-def test_after_a_handshake_that_failed_a_new_ticket_is_asked_for(tmp_path: Path, kind: str) -> None:
-    async def scene(here: Here) -> None:
+async def test_after_a_handshake_that_failed_a_new_ticket_is_asked_for(tmp_path: Path, kind: str) -> None:
+    async with linked(tmp_path, limits=BRISK, faults=(Fault(kind, where="link", times=2),)) as here:
         await here.slack.wait_for(lambda: here.slack.connections == 2)
         await asked(here)
         assert [call.error for call in here.slack.journal.of("socket", "handshake")]
 
-    played(limits=BRISK, faults=(Fault(kind, where="link", times=2),))(scene)(tmp_path=tmp_path)
 
-
-def test_the_ticket_of_a_connection_is_in_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def scene(here: Here) -> None:
+async def test_the_ticket_of_a_connection_is_in_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with linked(tmp_path, limits=BRISK, faults=(Fault("dead_ticket", where="link", times=2),)) as here:
         await here.slack.wait_for(lambda: here.slack.connections == 2)
-
-    played(limits=BRISK, faults=(Fault("dead_ticket", where="link", times=2),))(scene)(tmp_path=tmp_path)
     formatter = logging.Formatter()
     told = [formatter.format(record) for record in caplog.records if "Failed to connect" in record.getMessage()]
     assert len(told) >= 2
@@ -112,13 +108,11 @@ def test_the_ticket_of_a_connection_is_in_no_log(tmp_path: Path, caplog: pytest.
     assert not re.search(r"ticket=\w", "".join(told))
 
 
-def test_a_connection_that_slack_refuses_is_one_line_in_the_log(
+async def test_a_connection_that_slack_refuses_is_one_line_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scene(here: Here) -> None:
+    async with linked(tmp_path, limits=BRISK, faults=(Fault("dead_ticket", where="link", times=2),)) as here:
         await here.slack.wait_for(lambda: here.slack.connections == 2)
-
-    played(limits=BRISK, faults=(Fault("dead_ticket", where="link", times=2),))(scene)(tmp_path=tmp_path)
     assert "Failed to connect" in caplog.text
     assert "Traceback" not in caplog.text
 
@@ -154,10 +148,13 @@ async def test_an_ack_that_finds_its_connection_gone_is_one_line_in_the_log(capl
 
 
 @pytest.mark.parametrize("limited", [False, True], ids=["as usual", "after quick restarts"])
-def test_a_start_asks_once_for_each_connection_and_as_late_as_slack_says(tmp_path: Path, *, limited: bool) -> None:
+async def test_a_start_asks_once_for_each_connection_and_as_late_as_slack_says(
+    tmp_path: Path, *, limited: bool
+) -> None:
     opened = "apps.connections.open"
 
-    async def scene(here: Here) -> None:
+    faults = [Fault("rate_limited", opened, retry_after="1"), Fault("rate_limited", opened, skip=1, retry_after="4")]
+    async with linked(tmp_path, limits=BRISK, faults=(*(faults if limited else []),)) as here:
         await here.slack.wait_for(lambda: here.slack.connections == 2)
         asked_at = [call.at for call in here.slack.journal.of("api", opened)]
         assert len(asked_at) == 2 + 2 * limited
@@ -166,20 +163,15 @@ def test_a_start_asks_once_for_each_connection_and_as_late_as_slack_says(tmp_pat
             assert asked_at[3] - asked_at[2] >= 4.0
         await asked(here)
 
-    faults = [Fault("rate_limited", opened, retry_after="1"), Fault("rate_limited", opened, skip=1, retry_after="4")]
-    played(limits=BRISK, faults=(*(faults if limited else []),))(scene)(tmp_path=tmp_path)
 
-
-def test_a_start_waits_as_long_as_slack_asks_to_and_does_not_end(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
+async def test_a_start_waits_as_long_as_slack_asks_to_and_does_not_end(tmp_path: Path) -> None:
+    limits = replace(BRISK, pace=Pace(pass_s=0.1))
+    async with linked(
+        tmp_path, limits=limits, faults=(Fault("rate_limited", "apps.connections.open", retry_after="4"),)
+    ) as here:
         asked_at = [call.at for call in here.slack.journal.of("api", "apps.connections.open")]
         assert asked_at[1] - asked_at[0] >= 4.0
         await asked(here)
-
-    limits = replace(BRISK, pace=Pace(pass_s=0.1))
-    played(limits=limits, faults=(Fault("rate_limited", "apps.connections.open", retry_after="4"),))(scene)(
-        tmp_path=tmp_path
-    )
 
 
 @played(limits=BRISK)
@@ -192,11 +184,10 @@ async def test_a_limit_on_new_connections_with_half_a_second_in_it_is_waited_for
     await asked(here)
 
 
-def test_half_a_minute_without_any_connection_is_not_ready_and_says_so(tmp_path: Path) -> None:
+async def test_half_a_minute_without_any_connection_is_not_ready_and_says_so(tmp_path: Path) -> None:
     passed = 0.0
 
-    async def scene(here: Here) -> None:
-        nonlocal passed
+    async with linked(tmp_path, limits=replace(BRISK, clock=lambda: passed)) as here:
         slack = here.slack
         await slack.wait_for(lambda: slack.connections == 2)
         outage = slack.faults.append(Fault("outage"))
@@ -209,8 +200,6 @@ def test_half_a_minute_without_any_connection_is_not_ready_and_says_so(tmp_path:
         await slack.wait_for(lambda: slack.connections == 2)
         await asked(here)
         await readiness_is(here, 200)
-
-    played(limits=replace(BRISK, clock=lambda: passed))(scene)(tmp_path=tmp_path)
 
 
 def test_a_proxy_of_the_environment_is_not_used_for_loopback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

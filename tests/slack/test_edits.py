@@ -12,7 +12,7 @@ from handlers.parsing.question import Question
 from handlers.threads import Edits
 from sandbox.slack import SlackServer
 from tests.slack import changing
-from tests.slack.bot import POD, VERDICT, Gated, Here, played
+from tests.slack.bot import POD, VERDICT, Gated, Here, a_recorded_bot, played
 from tests.slack.deliveries import later
 from tests.slack.surfaces import text_of
 
@@ -53,10 +53,10 @@ class FailsOnce(Gated):
             await super()._wait()
 
 
-def test_the_answer_to_an_edit_stays_when_the_first_words_fail_after_it(tmp_path: Path) -> None:
+async def test_the_answer_to_an_edit_stays_when_the_first_words_fail_after_it(tmp_path: Path) -> None:
     gated = FailsOnce(SourceError("the cluster went away"))
 
-    async def scene(here: Here) -> None:
+    async with a_recorded_bot(tmp_path, opener=gated.opener) as here:
         asked = await here.slack.mention("ada", "gpu-oncall", "why ml/nobody-knows-it")
         await gated.asked.wait()
         await here.slack.edit("ada", "gpu-oncall", asked.ts, f"@hami-bot why ml/{POD}")
@@ -67,8 +67,6 @@ def test_the_answer_to_an_edit_stays_when_the_first_words_fail_after_it(tmp_path
         await here.slack.wait_for(channel="gpu-oncall", containing="You can ask", thread_ts=asked_later.ts)
         [only] = said(here.slack, "gpu-oncall", asked.ts)
         assert VERDICT in text_of(only)
-
-    played(opener=gated.opener)(scene)(tmp_path=tmp_path)
 
 
 async def test_an_edit_that_comes_behind_a_later_one_asks_nothing(database: str) -> None:

@@ -94,9 +94,8 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-@staged
 @asynccontextmanager
-async def played(
+async def profiled(
     tmp_path: Path,
     held: bool = False,
     profiles: ProfileSettings = ProfileSettings(),  # noqa: B008  # it is a constant
@@ -107,6 +106,9 @@ async def played(
     async with asyncio.timeout(180), a_world(tmp_path, over, served, held=held) as world:
         yield world
         assert world.slack.unknown_methods == []
+
+
+played = staged(profiled)
 
 
 @asynccontextmanager
@@ -214,10 +216,10 @@ async def test_the_usual_cluster_is_the_same_whether_it_is_named_or_not(world: W
     world.gate.set()
 
 
-def test_room_is_asked_for_after_the_audit_log_when_nothing_is_waited_for_any_more(tmp_path: Path) -> None:
+async def test_room_is_asked_for_after_the_audit_log_when_nothing_is_waited_for_any_more(tmp_path: Path) -> None:
     """Whether there is something to share is decided then: what was being taken may have ended meanwhile."""
-
-    async def scene(world: World) -> None:
+    kinds = ("heap", "allocs", "goroutine")
+    async with profiled(tmp_path, held=True, served={(NAMESPACE, POD, kind): b"no profile" for kind in kinds}) as world:
         for kind in ("heap", "allocs"):
             await world.slack.command("ada", ROOM, f"profile {kind} 5s")
         await until(lambda: len(world.waited) == AT_ONCE)
@@ -226,9 +228,6 @@ def test_room_is_asked_for_after_the_audit_log_when_nothing_is_waited_for_any_mo
             await asyncio.sleep(0.01)
         assert len(world.waited) == AT_ONCE
         world.gate.set()
-
-    kinds = ("heap", "allocs", "goroutine")
-    played(held=True, served={(NAMESPACE, POD, kind): b"no profile" for kind in kinds})(scene)(tmp_path=tmp_path)
 
 
 @played()
@@ -310,23 +309,19 @@ async def test_a_mistake_is_told_to_who_made_it_alone_and_no_file_of_the_bot_is_
     assert told["ephemeral"]
 
 
-def test_one_that_a_process_did_not_live_to_answer_is_not_left_without_a_word(tmp_path: Path) -> None:
-    async def left_behind() -> None:
-        asked = Question("profile cpu 60s", "U0ADA00001", "C0GPUONC01", time.time(), public=True)
-        async with open_store(f"sqlite:///{tmp_path / 'bot.db'}") as store:
-            await store.claim("Ev0", msgspec.json.encode(asked).decode())
-
-    async def scene(world: World) -> None:
+async def test_one_that_a_process_did_not_live_to_answer_is_not_left_without_a_word(tmp_path: Path) -> None:
+    asked = Question("profile cpu 60s", "U0ADA00001", "C0GPUONC01", time.time(), public=True)
+    async with open_store(f"sqlite:///{tmp_path / 'bot.db'}") as store:
+        await store.claim("Ev0", msgspec.json.encode(asked).decode())
+    async with profiled(tmp_path) as world:
         told = await world.answer("the bot restarted while it took the profile")
         assert "profile cpu 30s" in text_of(told)
         assert world.captures() == []
 
-    asyncio.run(left_behind())
-    played()(scene)(tmp_path=tmp_path)
 
-
-def test_what_stands_out_comes_with_a_button_that_shows_its_lines_from_the_kept_profile(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
+async def test_what_stands_out_comes_with_a_button_that_shows_its_lines_from_the_kept_profile(tmp_path: Path) -> None:
+    busy = (PROFILES / "before.cpu.pb.gz").read_bytes()
+    async with profiled(tmp_path, served={(NAMESPACE, POD, "profile"): busy}) as world:
         await world.slack.command("ada", ROOM, "profile cpu 5s")
         answer = await world.answer("is for JSON")
         name = next(name for name, value in actions(answer).items() if '"profile list' in value)
@@ -334,6 +329,3 @@ def test_what_stands_out_comes_with_a_button_that_shows_its_lines_from_the_kept_
         shown = await world.slack.wait_for(channel=ROOM, containing="ROUTINE ====", user="grace")
         assert "main." in text_of(shown)
         assert len(world.captures()) == 1
-
-    busy = (PROFILES / "before.cpu.pb.gz").read_bytes()
-    played(served={(NAMESPACE, POD, "profile"): busy})(scene)(tmp_path=tmp_path)
