@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.store import open_store
 from bot.store.migrations import NEWEST
+from bot.store.outbox_rows import OutboxRows, QueuedMessage, StoredFile
 from bot.store.tables import metadata
 
 NewDatabase = Callable[[], str]
@@ -143,3 +144,20 @@ async def _emptied(address: str) -> bool:
         return await connection.fetchval("SELECT version_num FROM alembic_version") == NEWEST
     finally:
         await connection.close()
+
+
+async def queued(rows: OutboxRows, key: str, now: float, *files: StoredFile, text: str = "") -> None:
+    """A message waits for the channel C1."""
+    content = {"text": text, "blocks": []}
+    await rows.put("C1", key, content, files, thread_ts="", severity=0, update_ts="", now=now)
+
+
+async def shown(rows: OutboxRows, now: float, row: QueuedMessage | None = None) -> QueuedMessage:
+    """The row, or else the next of the channel: Slack has shown its content, and nothing more is noted yet."""
+    row = row or await rows.claim("C1", "me", now, 120)
+    assert row
+    trying = await rows.trying(row, now, 120)
+    assert trying
+    sent = await rows.sent(trying, "C1", f"{row.id}.0")
+    assert sent
+    return sent

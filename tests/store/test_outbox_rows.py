@@ -9,10 +9,9 @@ from sqlalchemy import select, update
 from bot.store import Store, open_store
 from bot.store.outbox_rows import OutboxRows, QueuedMessage
 from bot.store.tables import outbox
-from tests.stores import blocked
+from tests.stores import blocked, queued, shown
 
 NOW, LEASE = 1000.0, 120.0
-CHANNEL = "C0GPUONC01"
 
 End = Callable[[OutboxRows, QueuedMessage], Awaitable[None]]
 ENDS: dict[str, End] = {
@@ -32,7 +31,7 @@ async def test_content_that_is_put_while_its_row_is_being_ended_is_sent(database
             ending = asyncio.ensure_future(end(other.outbox, row))
             await blocked(store.outbox._engine, ending)
         await ending
-        claimed = await other.outbox.claim(CHANNEL, "me", NOW + 10, LEASE)
+        claimed = await other.outbox.claim("C1", "me", NOW + 10, LEASE)
         assert claimed
         assert claimed.version > claimed.sent_version
 
@@ -43,19 +42,11 @@ async def test_what_a_living_process_sends_stays_its_own_and_of_one_that_is_sile
         rows, later = store.outbox, NOW + 5 * LEASE
         await rows.hold("me", later, LEASE)
         await rows.hold("other", later + LEASE, LEASE)
-        assert await rows.unsettled(CHANNEL, "other", later + LEASE - 1, LEASE) is None
-        assert await rows.unsettled(CHANNEL, "other", later + LEASE, LEASE)
+        assert await rows.unsettled("C1", "other", later + LEASE - 1, LEASE) is None
+        assert await rows.unsettled("C1", "other", later + LEASE, LEASE)
 
 
 async def being_sent(store: Store) -> QueuedMessage:
     """A row whose content Slack has shown, and nothing more is noted yet."""
-    rows = store.outbox
-    content = {"text": "2 of 2 pods still affected", "blocks": []}
-    await rows.put(CHANNEL, "triage:1", content, [], thread_ts="", severity=0, update_ts="", now=NOW)
-    claimed = await rows.claim(CHANNEL, "me", NOW, LEASE)
-    assert claimed
-    tried = await rows.trying(claimed, NOW, LEASE)
-    assert tried
-    sent = await rows.sent(tried, CHANNEL, "1.1")
-    assert sent
-    return sent
+    await queued(store.outbox, "triage:1", NOW)
+    return await shown(store.outbox, NOW)

@@ -33,16 +33,12 @@ def about(number: int, *, at: float = NOW) -> KeptProfile:
     )
 
 
-def test_what_is_kept_comes_back_byte_for_byte_after_a_restart(database: str) -> None:
-    async def keep(store: Store) -> None:
+async def test_what_is_kept_comes_back_byte_for_byte_after_a_restart(database: str) -> None:
+    async with open_store(database) as store:
         await store.profiles.keep(about(1), ANY_BYTES, most=5, days=1, most_bytes=MANY)
-
-    async def look(store: Store) -> None:
+    async with open_store(database) as store:
         assert await store.profiles.listed() == [about(1)]
         assert await store.profiles.content("cpu-1") == ANY_BYTES
-
-    played(database, keep)
-    played(database, look)
 
 
 @as_test(played, "database")
@@ -103,13 +99,11 @@ async def test_one_that_is_not_kept_is_told(store: Store) -> None:
         await store.profiles.content("cpu-9")
 
 
-def test_they_can_be_read_beside_the_bot_that_has_the_store_open(database: str) -> None:
-    async def scene(store: Store) -> None:
-        await store.profiles.keep(about(1), ANY_BYTES, most=5, days=1, most_bytes=MANY)
-        async with open_beside(database) as beside:
-            assert await beside.profiles.content("cpu-1") == ANY_BYTES
-
-    played(database, scene)
+@as_test(played, "database")
+async def test_they_can_be_read_beside_the_bot_that_has_the_store_open(store: Store, *, database: str) -> None:
+    await store.profiles.keep(about(1), ANY_BYTES, most=5, days=1, most_bytes=MANY)
+    async with open_beside(database) as beside:
+        assert await beside.profiles.content("cpu-1") == ANY_BYTES
 
 
 def test_where_no_store_is_none_is_made(tmp_path) -> None:

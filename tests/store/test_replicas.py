@@ -22,6 +22,7 @@ from bot.store.base import BEAT_S, DROPPED, HOLDS_S, TRIES
 from bot.store.outbox_rows import SPACING
 from tests.changes.records import OF_SCHEDULER
 from tests.scenes import as_test
+from tests.stores import queued, shown
 
 NOW = 1_000_000.0
 
@@ -71,9 +72,7 @@ def test_a_death_is_counted_by_one_of_those_who_notice_it(database: str) -> None
 @as_test(with_replicas, "database")
 async def test_a_message_is_sent_by_one_of_them_and_a_channel_by_one_at_a_time(one: Store, other: Store) -> None:
     for number in range(6):
-        await one.outbox.put(
-            "C1", f"{number}", {"text": ""}, [], thread_ts="", severity=0, update_ts="", now=NOW + number
-        )
+        await queued(one.outbox, f"{number}", NOW + number)
     sent: list[int] = []
     now = NOW + 100
     while await one.outbox.waiting():
@@ -83,11 +82,7 @@ async def test_a_message_is_sent_by_one_of_them_and_a_channel_by_one_at_a_time(o
         rows = {row.id: row for row in await asyncio.gather(*claims) if row}
         assert len({row.owner for row in rows.values()}) == 1
         for row in rows.values():
-            trying = await one.outbox.trying(row, now, 60)
-            assert trying
-            done = await one.outbox.sent(trying, "C1", f"{row.id}.0")
-            assert done
-            await one.outbox.settle(done)
+            await one.outbox.settle(await shown(one.outbox, now, row))
             sent.append(row.id)
         now += SPACING
     assert sorted(sent) == sorted(set(sent))
@@ -96,12 +91,7 @@ async def test_a_message_is_sent_by_one_of_them_and_a_channel_by_one_at_a_time(o
 
 @as_test(with_replicas, "database")
 async def test_the_same_message_put_by_both_is_one_row(one: Store, other: Store) -> None:
-    puts = [
-        store.outbox.put("C1", "key", {"text": f"{number}"}, [], thread_ts="", severity=0, update_ts="", now=NOW)
-        for number in range(10)
-        for store in (one, other)
-    ]
-    await asyncio.gather(*puts)
+    await asyncio.gather(*(queued(store.outbox, "key", NOW, text=f"{n}") for n in range(10) for store in (one, other)))
     assert await one.outbox.waiting() == 1
 
 
@@ -162,8 +152,7 @@ async def _is_at_work(store: Store) -> None:
     now = time.time()
     assert await store.claim("Ev1", "the event itself")
     assert await store.task_leases.hold("pages", "right", 60.0)
-    words: Any = {"thread_ts": "", "severity": 0, "update_ts": "", "now": now}
-    await store.outbox.put("C1", "head", {"text": "", "blocks": []}, [], **words)
+    await queued(store.outbox, "head", now)
     assert await store.outbox.claim("C1", "right", now, LEASE)
 
 

@@ -17,6 +17,7 @@ from bot.store.outbox_rows import DONE_KEPT, QueuedMessage, stored_file
 from bot.store.store import THREADS_KEPT
 from bot.texts import in_english
 from tests.scenes import as_test
+from tests.stores import queued, shown
 
 
 class Now:
@@ -27,10 +28,10 @@ class Now:
         return self.at
 
 
-def with_store(database: str, work: Callable[[Store, Now], Awaitable[None]], *, alone: bool = False) -> None:
+def with_store(database: str, work: Callable[[Store, Now], Awaitable[None]]) -> None:
     async def main() -> None:
         now = Now()
-        async with open_store(database, alone=alone, now=now, patience=0.1) as store:
+        async with open_store(database, now=now, patience=0.1) as store:
             await work(store, now)
 
     asyncio.run(main())
@@ -75,26 +76,23 @@ async def left(store: Store) -> list[tuple[str, str]]:
     return [(one.key, one.payload) for one in await store.unfinished()]
 
 
-def test_what_a_process_with_its_own_file_left_when_it_died_can_be_claimed_by_the_next_that_is_alone(tmp_path: Path):
-    async def dies(store: Store, now: Now) -> None:
-        assert await store.claim("Ev1", "the event itself")
-        assert await store.claim("Ev2", "done before")
-        await store.done("Ev2")
-        assert await store.unfinished() == []
-
-    async def comes_back(store: Store, now: Now) -> None:
-        assert await left(store) == [("Ev1", "the event itself")]
-        assert await store.claim("Ev1")
-        assert await store.unfinished() == []
-        assert not await store.claim("Ev2")
-
-    async def comes_beside(store: Store, now: Now) -> None:
-        assert await store.unfinished() == []
-        assert not await store.claim("Ev1")
-
-    with_store(f"sqlite:///{tmp_path}/state.db", dies)
-    with_store(f"sqlite:///{tmp_path}/state.db", comes_beside)
-    with_store(f"sqlite:///{tmp_path}/state.db", comes_back, alone=True)
+async def test_what_a_process_with_its_own_file_left_when_it_died_can_be_claimed_by_the_next_that_is_alone(
+    tmp_path: Path,
+):
+    now, file = Now(), f"sqlite:///{tmp_path}/state.db"
+    async with open_store(file, now=now) as dies:
+        assert await dies.claim("Ev1", "the event itself")
+        assert await dies.claim("Ev2", "done before")
+        await dies.done("Ev2")
+        assert await dies.unfinished() == []
+    async with open_store(file, now=now) as beside:
+        assert await beside.unfinished() == []
+        assert not await beside.claim("Ev1")
+    async with open_store(file, now=now, alone=True) as comes_back:
+        assert await left(comes_back) == [("Ev1", "the event itself")]
+        assert await comes_back.claim("Ev1")
+        assert await comes_back.unfinished() == []
+        assert not await comes_back.claim("Ev2")
 
 
 @as_test(with_processes, "database")
@@ -249,16 +247,8 @@ async def test_sweeping_forgets_only_what_is_over(store: Store, now: Now) -> Non
 async def test_the_outbox_forgets_what_it_sent_a_week_ago_and_keeps_what_waits(store: Store, now: Now) -> None:
     rows = store.outbox
     for key in ("sent", "waiting"):
-        await rows.put(
-            "C1", key, {"text": key}, [stored_file({}, b"x")], thread_ts="", severity=0, update_ts="", now=now.at
-        )
-    row = await rows.claim("C1", "me", now.at, 60)
-    assert row
-    trying = await rows.trying(row, now.at, 60)
-    assert trying
-    sent = await rows.sent(trying, "C1", "1.0")
-    assert sent
-    await rows.settle(sent)
+        await queued(rows, key, now.at, stored_file({}, b"x"))
+    await rows.settle(await shown(rows, now.at))
     await store.sweep(now.at + DONE_KEPT)
     assert await rows.waiting() == 1
     async with store._engine.connect() as connection:
@@ -276,7 +266,7 @@ async def test_a_message_that_cannot_be_sent_keeps_no_files_and_can_be_given_aga
     rows, files = store.outbox, [stored_file({"name": "a"}, b"x" * 100)]
 
     async def failed() -> QueuedMessage:
-        await rows.put("C1", "a", {"text": "a"}, files, thread_ts="", severity=0, update_ts="", now=now.at)
+        await queued(rows, "a", now.at, *files)
         row = await rows.claim("C1", "me", now.at, 60)
         assert row
         assert [file.content for file in await rows.open_files(row)] == [b"x" * 100]
@@ -290,11 +280,9 @@ async def test_a_message_that_cannot_be_sent_keeps_no_files_and_can_be_given_aga
     await failed()
 
 
-def test_the_folder_is_made_for_its_owner_only(tmp_path: Path):
-    async def work(store: Store, now: Now) -> None:
+async def test_the_folder_is_made_for_its_owner_only(tmp_path: Path):
+    async with open_store(f"sqlite:///{tmp_path}/a/b/state.db") as store:
         assert await store.claim("Ev1")
-
-    with_store(f"sqlite:///{tmp_path}/a/b/state.db", work)
     assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
 
 
@@ -302,28 +290,23 @@ def modes_in(folder: Path) -> dict[str, int]:
     return {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
 
 
-def test_nobody_but_its_owner_may_read_the_file_even_one_that_others_could(tmp_path: Path):
+async def test_nobody_but_its_owner_may_read_the_file_even_one_that_others_could(tmp_path: Path):
     (tmp_path / "state.db").touch(0o666)
-    modes: dict[str, int] = {}
-
-    async def work(store: Store, now: Now) -> None:
+    async with open_store(f"sqlite:///{tmp_path}/state.db") as store:
         assert await store.claim("Ev1")
-        modes.update(modes_in(tmp_path))
-
-    with_store(f"sqlite:///{tmp_path}/state.db", work)
-    assert modes == dict.fromkeys(("state.db", "state.db-wal", "state.db-shm"), 0o600)
+        assert modes_in(tmp_path) == dict.fromkeys(("state.db", "state.db-wal", "state.db-shm"), 0o600)
 
 
-def test_it_is_written_to_survive_a_power_cut(tmp_path: Path):
-    async def work(store: Store, now: Now) -> None:
-        async with store._engine.connect() as connection:
-            settings = [
-                (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar()
-                for name in ("journal_mode", "synchronous", "busy_timeout", "foreign_keys")
-            ]
+async def test_it_is_written_to_survive_a_power_cut(tmp_path: Path):
+    async with (
+        open_store(f"sqlite:///{tmp_path}/state.db", patience=0.1) as store,
+        store._engine.connect() as connection,
+    ):
+        settings = [
+            (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar()
+            for name in ("journal_mode", "synchronous", "busy_timeout", "foreign_keys")
+        ]
         assert settings == ["wal", 2, 100, 1]
-
-    with_store(f"sqlite:///{tmp_path}/state.db", work)
 
 
 def refusal(url: str) -> StoreError:
