@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 from msgspec.structs import replace
 
 from bot.changes.plan import KEY_PATH, unfinished_rollout
@@ -88,6 +89,15 @@ class World:
         async with asyncio.timeout(180):
             while not await holds():  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
+
+    async def passes(self) -> None:
+        """Some passes are made."""
+        begun = len(self.cluster.requests)
+
+        async def made() -> bool:
+            return sum(request.path == "/apis/apps/v1/deployments" for request in self.cluster.requests[begun:]) > 3
+
+        await self.until(made)
 
     def cards(self, containing: str = "", user: str = "grace") -> list[dict[str, Any]]:
         """The messages of the channel, which everybody sees, that say so."""
@@ -314,3 +324,8 @@ async def a_bot(
 
 
 TWO = AccessSettings(operators=(ADA,), approvers=(LINUS, GRACE), two_person=True)
+
+
+async def readyz(bind: str) -> str:
+    async with aiohttp.ClientSession() as session, session.get(f"http://{bind}/readyz") as answer:
+        return await answer.text()

@@ -186,17 +186,11 @@ async def test_a_reminder_is_there_once_though_the_bot_was_restarted(tmp_path: P
             world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
             world.ahead_s = 1800 + 2 * 3600 + 5
             await world.card("2 hours ago")
-        begun = len(world.cluster.requests)
         async with a_bot(world):
-            await world.until(lambda: looked_again(world, begun))
+            await world.passes()
             world.ahead_s = 1800 + 3 * 3600 + 5
             await world.card("3 hours ago")
         assert len(world.cards("2 hours ago")) == 1
-
-
-async def looked_again(world: World, begun: int) -> bool:
-    """Whether some passes were made since so many requests."""
-    return sum(request.path == "/apis/apps/v1/deployments" for request in world.cluster.requests[begun:]) > 3
 
 
 @played()
@@ -296,13 +290,6 @@ async def test_a_record_that_nobody_can_read_is_told_once_to_all_who_are_named(w
     def told() -> list[str]:
         return [text_of(message) for message in world.slack.messages(f"D{LINUS[1:]}")]
 
-    def passes() -> int:
-        return sum(request.path == "/apis/apps/v1/deployments" for request in world.cluster.requests)
-
-    async def some_more() -> bool:
-        return passes() > begun + 3
-
     await world.slack.wait_for(lambda: "cannot be read" in "".join(told()), seconds=180)
-    begun = passes()
-    await world.until(some_more)
+    await world.passes()
     assert len(told()) == 1

@@ -4,25 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-
-from tests.slack.changing import TWO, World, a_bot, a_place, played, text_of
+from tests.slack.changing import TWO, World, a_bot, a_place, played, readyz, text_of
 from tests.slack.outages import free_port
-
-
-async def passes(world: World) -> None:
-    """Some passes are made."""
-    begun = len(world.cluster.requests)
-
-    async def made() -> bool:
-        return sum(request.path == "/apis/apps/v1/deployments" for request in world.cluster.requests[begun:]) > 3
-
-    await world.until(made)
-
-
-async def readyz(bind: str) -> str:
-    async with aiohttp.ClientSession() as session, session.get(f"http://{bind}/readyz") as answer:
-        return await answer.text()
 
 
 async def asked(world: World) -> dict[str, Any]:
@@ -38,7 +21,7 @@ async def test_a_clock_that_is_set_three_hours_ahead_ends_nothing_early_and_rais
         await world.raised()
         assert "ahead of" not in await readyz(bind)
         world.skew_s = 10_800
-        await passes(world)
+        await world.passes()
         assert await world.is_open()
         assert "3h ahead of the API server's: nothing is raised from here" in await readyz(bind)
         world.ahead_s = 1801
@@ -93,7 +76,7 @@ async def test_what_was_shown_grows_old_by_the_api_servers_clock(world: World) -
 async def test_an_approval_is_waited_for_by_the_api_servers_clock(world: World) -> None:
     card = await asked(world)
     world.skew_s = 10_800
-    await passes(world)
+    await world.passes()
     await world.click("linus", card, "change:approve", "3h ahead of the API server's")
     world.skew_s = 0
     await world.click("linus", card, "change:approve")

@@ -3,11 +3,9 @@
 import asyncio
 from pathlib import Path
 
-import aiohttp
-
 from bot.changes.plan import KEY_PATH
 from sandbox.apiserver import Rule
-from tests.slack.changing import ADA, LINUS, NAME, NAMESPACE, World, a_bot, a_place, actions, played, text_of
+from tests.slack.changing import ADA, LINUS, NAME, NAMESPACE, World, a_bot, a_place, actions, played, readyz, text_of
 from tests.slack.outages import free_port
 
 
@@ -109,8 +107,3 @@ async def test_what_the_store_does_not_know_either_is_told_again_and_again(tmp_p
             outcomes = [outcome for _, _, outcome in await world.audit()]
             assert outcomes.count("unreadable") == 1
             assert "-v=5" in await world.words()
-
-
-async def readyz(bind: str) -> str:
-    async with aiohttp.ClientSession() as session, session.get(f"http://{bind}/readyz") as answer:
-        return await answer.text()

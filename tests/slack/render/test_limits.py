@@ -121,7 +121,7 @@ LIMITS = {
     "address of an image": (2992, lambda size: [image(image_url=f"https://{'x' * size}")], "/0/image_url"),
     "label of an input": (2000, lambda size: [asking(label=plain(size))], "/0/label/text"),
     "rows": (100, lambda size: [table(size, 2)], "/0/rows"),
-    "columns": (20, lambda size: [table(2, size)], "/0/rows/0"),
+    "columns": (20, lambda size: [table(1, size)], "/0/rows/0"),
 }
 TAKEN = [
     [section()],
