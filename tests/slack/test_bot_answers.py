@@ -168,11 +168,11 @@ async def test_a_cluster_that_cannot_be_opened_is_told_with_what_to_do(here: Her
     assert "Is the VPN up?" in text_of(told)
 
 
-@played(opener=Gated().opener, limits=QUICK)
-async def test_work_that_takes_longer_than_its_limit_is_told(here: Here, *, mode: Mode) -> None:
-    told = await here.command("ada", f"why {POD}", "gave up after")
-    assert "Ask again" in text_of(told)
-    await here.mention("grace", f"why {POD}", "gave up after")
+async def test_work_that_takes_longer_than_its_limit_is_told(tmp_path: Path, mode: Mode) -> None:
+    async with a_recorded_bot(tmp_path, mode, Gated().opener, QUICK) as here:
+        told = await here.command("ada", f"why {POD}", "gave up after")
+        assert "Ask again" in text_of(told)
+        await here.mention("grace", f"why {POD}", "gave up after")
 
 
 async def test_a_cluster_that_hangs_while_it_is_opened_holds_up_no_other(tmp_path: Path) -> None:
