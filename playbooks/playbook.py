@@ -104,9 +104,13 @@ def load() -> Mapping[str, str]:
     return {file.parent.name: f"{playbooks.__name__}.{file.parent.name}.playbook" for file in sorted(files)}
 
 
-def read_namespace(text: str) -> str:
-    """The namespace in what people type: `ml`, `ns/ml`, `ml/`."""
-    return text.strip().lower().removeprefix("ns/").removeprefix("namespace/").rstrip("/")
+def read_namespace(*texts: str) -> str:
+    """The namespace in what people type, as an option or alone: `ml`, `ns/ml`, `ml/`. Raises UsageError for two."""
+    plain = (text.strip().lower().removeprefix("ns/").removeprefix("namespace/").rstrip("/") for text in texts)
+    found = [*dict.fromkeys(filter(None, plain))]
+    if len(found) > 1:
+        raise UsageError(Text("error-command.two-namespaces", first=found[0], second=found[1]))
+    return next(iter(found), "")
 
 
 def plain_numbers(name: str) -> str:

@@ -282,10 +282,12 @@ class _Walk:
     def _pod(self, template: Mapping[str, object], at: _Place) -> ManifestPod:
         if at.inherited and (spec := _fields(template.get("spec"))):
             template = {**template, "spec": {**at.inherited, **spec}}
-        for container in map(_fields, _list(_fields(template.get("spec")).get("containers"))):
-            for some in map(_fields, _fields(container.get("resources")).values()):  # an empty value of a chart
-                for name in [name for name, amount in some.items() if amount is None]:
-                    del some[name]
+        spec = _fields(template.get("spec"))
+        for container in map(_fields, (*_list(spec.get("initContainers")), *_list(spec.get("containers")))):
+            for some in map(_fields, _fields(container.get("resources")).values()):
+                some.update(
+                    (name, 0) for name, amount in some.items() if amount is None
+                )  # as the API server reads null
         try:
             pod = msgspec.convert(template, ManifestPod, strict=False)
         except (msgspec.ValidationError, RecursionError) as error:

@@ -4,6 +4,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from msgspec import structs
 
@@ -68,17 +69,16 @@ def amounts_refused(scene: AskedScene) -> Iterator[Finding]:
     """The finding that the API server would refuse an amount that is no quantity, or one of no resource."""
     containers = (*inits_of(scene.written), *scene.written.spec.containers)
     parts = [container.resources for container in containers if container.resources]
-    for name, amount in (
-        one for part in parts for some in (part.limits, part.requests) for one in (some or {}).items()
-    ):
+    amounts = [some.items() for part in parts for some in (part.limits, part.requests) if some]
+    for name, amount in chain(*amounts):
         is_name = "/" in name or name in _OF_KUBERNETES or name.startswith("hugepages-")
         if is_name and parse_quantity(amount) is not None:
             continue
         key = "admission-denied.no-quantity" if is_name else "admission-denied.no-resource"
         claim = Text(key, pod=scene.name, resource=name, amount=str(amount))
-        change = Text("admission-denied.name", count=scene.config.gpus.count)
-        if is_name:
-            change = Text("admission-denied.whole" if "/" in name else "admission-denied.quantity")
+        change = Text("admission-denied.whole" if "/" in name else "admission-denied.quantity")
+        if not is_name:
+            change = Text("admission-denied.name", count=scene.config.gpus.count)
         proofs = [elsewhere.of_manifest(scene.written, name, str(amount) or name)]
         steps = [elsewhere.ask_again(scene.written, change, prose.command("fit", "-f", file_of(scene.written)))]
         yield finding("admission-denied", claim, scene.confidence, (), proofs, severity="warning", actions=steps)

@@ -91,7 +91,7 @@ def request(
     mine: bool = False,  # noqa: FBT001, FBT002  # the same
 ) -> Request:
     """Reads the typed question; a namespace may also be written as `ns/ml` or `ml/`."""
-    return Request(read_namespace(namespace or named), all, mine)
+    return Request(read_namespace(namespace, named), all, mine)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, PendingScene]:

@@ -47,7 +47,7 @@ class Request(NamedTuple):
 
 def request(namespace: str = "", all: bool = False, named: str = "") -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
     """Reads the typed question; a namespace may also be written as `ns/ml` or `ml/`."""
-    return Request(read_namespace(namespace or named), all)
+    return Request(read_namespace(namespace, named), all)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, QuotaScene]:

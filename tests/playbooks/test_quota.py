@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.errors import UsageError
 from bot.report import Report
 from playbooks.own.discovery import find
 from tests import cases_support
@@ -390,6 +391,13 @@ def test_an_unknown_version_makes_everything_suspected(tmp_path: Path) -> None:
 def test_the_namespace_is_read_in_the_forms_people_type() -> None:
     for text in ("ml", " ml ", "ns/ml", "namespace/ml", "ml/"):
         assert find("quota").request(text).namespace == "ml"
+
+
+@pytest.mark.parametrize("verb", ["quota", "pending"])
+def test_of_two_namespaces_none_is_dropped(verb: str) -> None:
+    assert find(verb).request(namespace="ml", named="ns/ml").namespace == "ml"
+    with pytest.raises(UsageError, match="ml and eval"):
+        find(verb).request(namespace="ml", named="eval")
 
 
 CONFIG = "nvidia: {}\nvnpus:\n- chipName: 910B3\n  commonWord: Ascend910B3\n  resourceName: huawei.com/Ascend910B3\n"

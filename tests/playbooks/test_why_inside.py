@@ -54,7 +54,7 @@ def test_a_limit_is_only_suspected_where_hami_core_may_count_another_gpu_s_use(
     log = f"{CORE.format('ERROR')}host pid is error!\n{OOM}\n"
     first = cause(asked(tmp_path, placed(looping(1), annotations=annotations), log=log))
     assert (first.code, first.confidence) == ("gpu-memory-limit", "suspected" if told else "confirmed")
-    assert ("counts what one GPU uses against the limit of another" in first.claim) == told
+    assert ("counts one's use against another's limit" in first.claim) == told
     assert ("CUDA_VISIBLE_DEVICES" in first.next_actions[0].label) == told
 
 

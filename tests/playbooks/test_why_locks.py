@@ -208,6 +208,12 @@ def test_an_expired_bare_time_is_noise(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------- locks without a refused bind
 
 
+def test_of_a_lock_that_names_no_pod_the_lock_itself_is_looked_at(tmp_path: Path) -> None:
+    steps = cause(refused_by(tmp_path, ago(100), "2.5.0")).next_actions
+    assert "{.metadata.annotations.hami\\.io/mutex\\.lock}" in steps[0].command
+    assert not any("get pod" in one.command for one in steps)
+
+
 def test_live_locks_on_every_node_with_room_are_suspected(tmp_path: Path) -> None:
     nodes = [locked(f"{ago(40)},ml,other", "2.10.0", name) for name in ("gpu-1", "gpu-2")]
     report = ask(tmp_path, cluster(*nodes, bound(), pod()))

@@ -405,8 +405,8 @@ class SchedulerConfig(NamedTuple):
         return frozenset(resource.name for resource in managed if resource.ignored_by_scheduler)
 
     def line_with(self, word: str) -> str:
-        """A part to quote: the configuration's first line with `word` and the list below it, else its first line."""
-        found = re.search(rf"^( *).*{re.escape(word)}.*(?:\n\1[ -].*)*", self.text, re.MULTILINE)
+        """A part to quote: the first line with `word`, with the list that it opens, else the first line of all."""
+        found = re.search(rf"^( *).*{re.escape(word)}.*?(?::(?:\n\1[ -].*)+|$)", self.text, re.MULTILINE)
         return found[0].strip() if found else self.text.strip().splitlines()[0]
 
 

@@ -180,7 +180,7 @@ def unread(pod: Pod, config: DeviceConfig, version: Version | None) -> Text:
 
 
 def _in_init_alone(pod: Pod, config: DeviceConfig, version: Version | None) -> bool:
-    """Whether only init containers ask, and this version does not read what they ask for: HAMi does from 2.9 on."""
+    """Whether only init containers ask, and HAMi's filter does not read what they ask for, as it does from 2.9 on."""
     apps = structs.replace(pod, spec=structs.replace(pod.spec, init_containers=None))
     return version is not None and version < (2, 9) and not asked_resources(apps, config)
 

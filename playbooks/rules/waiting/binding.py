@@ -317,7 +317,7 @@ def lock_in_words(node: Node, state: LockState, expiry: timedelta, key: str = LO
         code,
         Text(_CLAIMS[state.phase, state.why], **values),
         passing=state.passing,
-        owner=(state.lock.namespace, state.lock.pod),
+        owner=(state.lock.namespace, state.lock.pod) if state.lock.pod else None,
         unseen=state.why == "unseen",
         key=key,
         kept_until=str(values["expires"]) if state.why in ("kept", "ended", "served") else "",
