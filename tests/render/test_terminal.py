@@ -131,7 +131,7 @@ def fact(quote: str) -> Evidence:
     ("quotes", "order"),
     [
         ((evidence(), evidence(source="condition", quote="0/9: no"), fact("a b"), fact("c d")), (0, 2, 3, 1)),
-        ((evidence(quote="no room " * 30), fact("a b"), evidence(source="scheduler log", quote="no")), (1, 2, 0)),
+        ((evidence(quote="no room " * 30), fact("a b"), evidence(source="scheduler log", quote="no room")), (1, 2, 0)),
         ((fact("a b " * 60), evidence(), fact("c d")), (0, 1, 2)),
         ((evidence(source="log", quote="CUDA_ERROR"), evidence(source="pod", quote="Error"), fact("a b")), (0, 2)),
         ((evidence(source="log", quote="a b"), fact("c d"), evidence(source="log", quote="a b", command="x")), (0, 1)),
