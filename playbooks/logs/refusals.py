@@ -95,9 +95,10 @@ class RefusalsScene(OfInstall, frozen=True, dict=True, eq=False):
         """The pods whose newest filter run failed, the newest first."""
         lines: defaultdict[str, list[LogLine]] = defaultdict(list)
         source: dict[str, Pod] = {}
+        oldest = self.taken_at - self.since  # a recorded log is given whole
         for scheduler, raw in self.log.lines:
             line = parse_line(raw, self.taken_at)
-            if line is not None and (pod := pod_key_of(line)):
+            if line is not None and (line.at is None or line.at >= oldest) and (pod := pod_key_of(line)):
                 lines[pod].append(line)
                 source[pod] = scheduler
         found = (_refused(pod, rebuild(some), source[pod]) for pod, some in lines.items())

@@ -288,7 +288,7 @@ def test_a_type_without_the_word_does_not_count(tmp_path: Path) -> None:
 
 def test_more_devices_than_a_node_has_are_counted_by_the_word(tmp_path: Path) -> None:
     report = refusal(tmp_path, "NodeInsufficientDevice", {"hygon.com/dcunum": "3", "hygon.com/dcumem": "1000"}, dcus())
-    assert "a node has at most 2 DCUs that count for the request" in cause(report).claim
+    assert "a node has at most 2 that fit the request" in cause(report).claim
     assert "fewer devices with DCU in their type than the 3" in report.findings[1].claim
 
 

@@ -117,9 +117,8 @@ def unregistered(scene: GpusScene) -> Iterator[Finding]:
     name, *_ = nodes = list(lost)
     claim = Text("gpus.unregistered", count=len(lost), nodes=prose.names(nodes))
     proofs = registration_proofs(scene.by_name[name], lost[name], world.config.devices[0], world.install)
-    look = step(Text("node-unregistered.plugin", node=name), prose.plugin_pods_command(name))
     sure = _confidence(scene)
-    yield finding("node-unregistered", claim, sure, nodes, proofs, actions=[look])
+    yield finding("node-unregistered", claim, sure, nodes, proofs, actions=prose.see_node(name))
 
 
 @rule("not-found")

@@ -121,11 +121,12 @@ def _led(
     said = by_autoscaler(scene) if severity != "info" else None
     only = _all_left(scene, first) if weighed and severity != "info" else None
     parts = [part for part in (only, large, pinned, said) if part is not None]
-    if first.key not in NEVER and any(cause.code == code and is_never(scene, ranked) for cause in ranked[:1]):
+    never = first.key not in NEVER and any(cause.code == code and is_never(scene, ranked) for cause in ranked[:1])
+    if never:
         claim = Text("obstacles.never", claim=claim)
     claim = sentences(claim, *(part.text for part in parts)) if any(part.text for part in parts) else claim
     ways = [*([idle.next_actions] if idle else []), *([one] for one in (large.steps if large else ())), *ways]
-    if (scene.too_large or too_small(scene)) and any(one.changes_cluster for way in ways for one in way):
+    if (never or scene.too_large or too_small(scene)) and any(one.changes_cluster for way in ways for one in way):
         ways = [way for way in ways if any(one.changes_cluster for one in way)]  # who holds what is of no use then
     actions = prose.alternatives(ways) if scene.advises else [*chain(*ways)]
     proofs = [*first.evidence, *(proof for part in parts for proof in part.proofs)]
