@@ -49,7 +49,7 @@ _WHY = re.compile(r"\bwhy\b|[为為](?:什[么麼]|啥|何)|什[么麼]原因|�
 _WHY_NOT = re.compile(r"\bwhy (?:not|isn't it|doesn't it|can't it)\b|[为為]什[么麼]不(?:调度|分配|用|放|选)")
 _GUESS = re.compile(
     r"^(?!.*(?:所有|全部|哪|\b(?:all|any|which|show|list)\b)).*"
-    r"(?:\btoo (?:big|large|much|small|little|few)\b|\bnot enough\b|\bbecause\b|"
+    r"(?:\btoo (?:big|large|much|small|little|few)\b|\bnot enough\b|\bbecause of\b|"
     r"是不是|会不会|因[为為]|不[够足]|太[大小多少])"
 )
 """A guess at what keeps a pod waiting."""
