@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
 from importlib.resources import files
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import click
@@ -32,8 +32,10 @@ _MEANT = {"pods": "pending", "kubectl": "why"}
 """Verbs that kubectl's users type for a verb of the bot, but that look more like another."""
 _CHANGING = frozenset((*VERBS, "revert-overdue"))
 """Verbs that change the cluster: they are never suggested for a word that looks like them."""
-_SHELL = ("|", "||", "&&", ";", ">", ">>", "2>&1")
-"""What ends a command that was copied from a shell."""
+_PIPED = re.compile(
+    r"([^|>]*?)(?:\s2)?(?:(?:\|\s*(?:grep|tail|head|less|more|wc|sort|awk|jq|cat)\b|>(?:&1)?)[^|;&<>]*)+"
+)
+"""A command that was copied from a shell with what only reads its output, not `| xargs kubectl delete`."""
 _KUBECTL = click.Command(
     "kubectl",
     params=[
@@ -373,7 +375,8 @@ def from_kubectl(words: Sequence[str]) -> Sequence[str]:
     if not words or words[0] != _KUBECTL.name:
         return words
     try:
-        typed = [*takewhile(lambda word: word not in _SHELL, words[1:])]
+        piped = _PIPED.fullmatch(" ".join(words[1:]))
+        typed = piped[1].split() if piped else [*words[1:]]
         given = _KUBECTL.make_context(_KUBECTL.name, typed).params
     except click.ClickException:
         return words

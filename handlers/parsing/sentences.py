@@ -39,15 +39,17 @@ _NAMESPACE = re.compile(  # overlapping: of "in namespace ml" the first two word
 )
 _MARKED_AS_POD = re.compile(r"(?:\b(?:pods?|po|jobs?|workload|deployment|notebook)\b|/)\s*[`*_]*$")
 _PASTED = re.compile(
-    r"\b[IWEF]\d{4} \d\d:\d\d:\d\d|nodes? do not meet|(?:Warning|Normal|警告)\s+[A-Z][a-z]+[A-Z]\w+|"
+    r"\b[IWEF]\d{4} \d\d:\d\d:\d\d|nodes? do not meet|"
+    r"(?:[Ww]arning|[Nn]ormal|警告)\s+(?:[A-Z][a-z]+[A-Z]\w+|Scheduled)|"
     r"(?<!\d)\d+(?:/\d+ nodes are available| nodes? [A-Z][A-Za-z]+\(|/\d+ [A-Z][a-z]+[A-Z]\w+)|"
     r"\b(?:FilteringFailed|FailedScheduling|BindingFailed|FailedCreate|UnexpectedAdmissionError)\b.*\s\S+\s\S+"
 )
 """The text of an event, a condition or a log line that was pasted."""
 _WHY = re.compile(r"\bwhy\b|[为為](?:什[么麼]|啥|何)|什[么麼]原因|咋|怎[么麼]")
-_WHY_NOT = re.compile(r"\bwhy (?:not|isn't it|doesn't it|can't it)\b|[为為]什[么麼]不")
+_WHY_NOT = re.compile(r"\bwhy (?:not|isn't it|doesn't it|can't it)\b|[为為]什[么麼]不(?:调度|分配|用|放|选)")
 _GUESS = re.compile(
-    r"^(?!.*(?:所有|全部|\b(?:all|any)\b)).*(?:\btoo (?:big|large|much|small|little|few)\b|\bnot enough\b|\bbecause\b|"
+    r"^(?!.*(?:所有|全部|哪|\b(?:all|any|which|show|list)\b)).*"
+    r"(?:\btoo (?:big|large|much|small|little|few)\b|\bnot enough\b|\bbecause of\b|"
     r"是不是|会不会|因[为為]|不[够足]|太[大小多少])"
 )
 """A guess at what keeps a pod waiting."""
@@ -59,13 +61,16 @@ _IT = r"\b(?:its?|this|that|he|one)\b(?! (?:cluster|hami|sched|version))|它|[�
 _OF_IT = re.compile(r"\bits?\b|\b(?:this|that) (?:pod|node|job|one)\b|它")
 _POINTS = re.compile(rf"{_IT}|\bthere\b|这里|那里")
 _THANKS = re.compile("[🙏👍🎉❤😀🙂]")
-_EMOJI = re.compile(r"(?<!\S):[a-z][a-z0-9_-]*:(?!\S)|(?<!\S):\+1:(?!\S)")
-"""An emoji as Slack delivers it; alone it asks nothing."""
+_EMOJI = re.compile(r"(?<!\S)(?::(?:[a-z][a-z0-9_-]*|\+1|100):)+(?!\S)")
+"""An emoji as Slack delivers it."""
+_THANKFUL = re.compile(
+    r"(?:\s*:(?:\+1|thumbsup|pray|heart|tada|clap|raised_hands|ok_hand|100|smile|slightly_smiling_face|"
+    r"white_check_mark|skin-tone-\d):)+"
+)
 _UNIT = r"(gi|mi|gib|mib|gb|mb|gigs?|megs?|g|m|%)(?![a-z])"
 _SHAPE = re.compile(rf"(?<![\w.])(\d+)\s*[x*×]\s*(\d+(?:\.\d+)?)\s*{_UNIT}", re.IGNORECASE)
 _AMOUNT = re.compile(rf"\s*{_UNIT}", re.IGNORECASE)
 _SIZE = re.compile(rf"(?<![\w.-])(\d+(?:\.\d+)?)\s*{_UNIT}", re.IGNORECASE)
-_HALF = re.compile(r"\bhalf (?:of )?an?\b|半[张块个]")
 _NUMBERS = ["a an one 一", "two 两 二", "three 三", "four 四", "five 五", "six 六", "seven 七", "eight 八"]
 _WORDS_FOR = {word: number for number, words in enumerate(_NUMBERS, 1) for word in words.split()}
 _MANY = re.compile(r"\d|\b(?:two|three|four|five|six|seven|eight)\b|[两二三四五六七八]")
@@ -98,7 +103,7 @@ def as_verb(text: str) -> str:
 
 def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = (), pod: str = "") -> Meant:
     """What a message that is no command asks; `about` are the words that its thread is about, `pod` is its last pod."""
-    plain = " ".join(_EMOJI.sub(" ", text).split()) or "👍"
+    plain = " ".join(_EMOJI.sub(" ", text).split()) or ("👍" if _THANKFUL.fullmatch(text) else text)
     bare = plain.lower().strip(" `*_~.!?。！？🙏👍🎉❤️😀🙂:+")[:_LONGEST]
     if not bare or _whole("hello").fullmatch(bare) or _whole("thanks").fullmatch(f"{bare} "):
         thanks = not _whole("hello").fullmatch(bare) if bare else bool(_THANKS.search(plain))
@@ -108,23 +113,19 @@ def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()
         found = found._replace(
             pods=(), rest=f"{found.rest} {'nodes' if 'device-plugin' in found.pods[0] else 'scheduler'}"
         )
-    elif len(found.pods) > 1:  # an event names who reports it, too
-        others = tuple(pod for pod in found.pods if not is_of_hami(pod.rpartition("/")[2]))
-        found = found._replace(pods=others or found.pods)
     if _PASTED.search(plain):
-        if pods := [pod for pod in found.pods if pod.rpartition("/")[2] in names.pods]:
+        pods = [pod for pod in found.pods if pod.rpartition("/")[2] in names.pods]
+        if pods := [pod for pod in pods if not is_of_hami(pod.rpartition("/")[2])] or pods:  # who reports is named, too
             return _about_pods("why", pods)
         words = [word.rstrip(_TAIL) for word in _TOKEN.findall(plain)]
         named = [word for word in words if re.search(r"[a-z][A-Z]", word) and known_word(word)]
         return Meant([], says="pasted", codes=tuple(dict.fromkeys((*named, *phrases_in(plain)))))
     intents = _intents(found.rest)
-    if _whole("thanked").match(bare) and not (found.pods or found.nodes or intents or _whole("asks").search(plain)):
-        return Meant([], says="thanks")
     if not intents and (mended := _intents(spelt := " ".join(map(_spelt, found.rest.split())))):
         found, intents = found._replace(rest=spelt), mended
     if "changing" in intents:
         return _unsure(found, intents)
-    return _word_meant(plain, found, intents) or _command(found, intents, about, pod) or _unsure(found, intents)
+    return _word_meant(plain, found, intents, about) or _command(found, intents, about, pod) or _unsure(found, intents)
 
 
 def _intents(rest: str) -> list[str]:
@@ -154,7 +155,8 @@ def _command(found: Named, intents: Sequence[str], about: Sequence[str], pod: st
     asks = {"fit", "wish"} & {*intents} or about[:1] == ["fit"] or (found.type and (first == "free" or not intents))
     if cards := _cards(found, needs_fit=bool(of_it and (why or not _MANY.search(found.rest))) or not asks):
         return Meant(["fit", *cards, *(["-n", found.namespace] if found.namespace else [])])
-    if (of_it and why and found.nodes) or (before.pods and _WHY_NOT.search(found.rest)):
+    of_others = found.namespace or _HEALTH.search(found.rest)
+    if before.pods and not of_others and ((of_it and why and found.nodes) or _WHY_NOT.search(found.rest)):
         return Meant(["why", before.pods[0]])
     if found.nodes:
         is_health = first in ("", "gpus") and (_HEALTH.search(found.rest) or (first and why))
@@ -165,7 +167,7 @@ def _command(found: Named, intents: Sequence[str], about: Sequence[str], pod: st
         return Meant(["logs", *before.pods])
     if about[:1] == ["fit"] and found.type and "fit" not in intents:
         return Meant([*_OF_ITS_TYPE.sub("", " ".join(about)).split(), "--type", found.type])
-    if before.pods and first in ("", "nodes", *_CARDS) and _GUESS.search(found.rest):
+    if before.pods and first in ("", "nodes", "gpus") and _GUESS.search(found.rest):
         return Meant(["why", before.pods[0]])
     others = re.search(_OTHERS, found.rest)
     asked_of_it = ("", "pending", "status", "digest", *(("nodes", "latency", *_CARDS) if of_it else ()))
@@ -246,6 +248,7 @@ def _found(text: str, names: KnownNames) -> Named:
     low = _BY_NUMBER.sub(lambda hit: names.nodes.get(f"#{int(next(filter(None, hit.groups())))}", hit[0]), text.lower())
     low = _OF_TYPE.sub(lambda hit: f"{hit[1]} gpus {hit[2]}" if _type(hit[2], names) else hit[0], low)
     low = _TIMES.sub(lambda hit: f"{hit[2]} gpus {hit[1]}" if _type(hit[1], names) else hit[0], low)
+    low = _HALF.sub(lambda hit: f" 50% {hit[1]}" if hit[1] in _CARD or _type(hit[1], names) else hit[0], low)
     namespace = next((one for hit in _NAMESPACE.finditer(low) if (one := _known_space(hit, names))), "")
     pods: dict[str, None] = {}
     maybe: dict[str, None] = {}
@@ -296,6 +299,8 @@ _BY_NUMBER = re.compile(
 )
 _OF_TYPE = re.compile(r"\b(\d{1,3})\s?[x*×]\s?([a-z]\w*)")
 _TIMES = re.compile(r"\b([a-z]{1,4}\d{1,4}[a-z]?)\s?[x*×]\s?(\d{1,3})\b(?!\s*[gm%])")
+_HALF = re.compile(r"(?:\bhalf (?:of )?an? |半[张块个]\s?)([a-z][a-z0-9]*|显?卡)")
+_CARD = "gpu", "card", "卡", "显卡"
 _OF_ITS_TYPE = re.compile(r" --type[= ]\S+|(?<=\d)x[a-z][\w-]*(?= |$)|(?<=\dx)[a-z][\w-]*:", re.IGNORECASE)
 _CALLED_NODE = re.compile(r"(?:\bnode|节点|机器|主机)[\s:`*_]*$")
 _WAITS = re.compile(r"why (?:i|doe|ha|wa)s(?:n't)? ([a-z]\S*) (?:still )?(?:pending|stuck|waiting|queued|hanging)")
@@ -337,7 +342,7 @@ def _subjects(word: str, namespace: str, names: KnownNames, *, plain: bool) -> l
 # ------------------------------------------------------------------------------------------- words of HAMi, requests
 
 
-def _word_meant(text: str, found: Named, intents: Sequence[str]) -> Meant | None:
+def _word_meant(text: str, found: Named, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
     """`help WORD` for a question about a word, or for a word alone."""
     said = _TOKEN.findall(text)
     special = [word for word in (one.rstrip(_TAIL) for one in said) if _SPECIAL.search(word) and known_word(word)]
@@ -346,7 +351,8 @@ def _word_meant(text: str, found: Named, intents: Sequence[str]) -> Meant | None
     if len(said) == 1 and known_word(text):
         return Meant(["help", known_word(text.strip(f"?!{_TAIL}"))])
     alone = len(rest) == 1 and not _intents(text.lower().replace(rest[0].lower(), ""))
-    if special and not found.nodes and ("meaning" in intents or alone or not (intents or found.pods)):
+    points = about and _POINTS.search(found.rest)
+    if special and not found.nodes and ("meaning" in intents or alone or not (intents or found.pods or points)):
         return Meant(["help", special[0]])
     if "meaning" in intents and not (found.pods or found.nodes):
         no_names = {"what", "s", "meaning", "about", "is", "are", "a", "an", "the"}
@@ -372,11 +378,10 @@ def _cards(found: Named, *, needs_fit: bool) -> list[str]:
     many = re.search(rf"(?<![a-z0-9.]){_HOW_MANY}(?:{_OF_CARDS}|(?=\s|$))", found.rest) if found.type else None
     asked_for = (re.search(rf"(?<![a-z0-9.]){_HOW_MANY}{cards}", found.rest) for cards in _OF_CARDS)
     many = next(filter(None, asked_for), many)
-    amount = _size(size[1], size[2]) if size else "50%" if _HALF.search(found.rest) else ""
-    if not (many and amount) and (needs_fit or not (many or amount)):
+    if needs_fit or not (many or size):
         return []
     count = (_WORDS_FOR.get(many[1]) or int(many[1])) if many else 1
-    return asked(count, amount)
+    return asked(count, _size(size[1], size[2]) if size else "")
 
 
 def _size(number: str, unit: str) -> str:

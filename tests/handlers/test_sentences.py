@@ -62,6 +62,11 @@ def test_what_is_not_understood_gets_three_commands_that_read(text: str) -> None
     assert all(understand(one.split()) for one in meaning.offers)
 
 
+@pytest.mark.parametrize("text", TYPED["unsure in threads"])
+def test_a_change_that_a_reply_asks_for_is_no_question_about_the_pod(text: str) -> None:
+    assert asked(text, "why ml/s10-node-stale", recorded()).says == "unsure"
+
+
 @pytest.mark.parametrize("text", TYPED["pasted"])
 def test_a_pasted_event_gives_the_words_to_explain(text: str) -> None:
     meaning = asked(text, names=recorded())
@@ -95,6 +100,8 @@ def test_where_no_names_can_be_read_what_looks_like_a_pod_is_one(sentence: str, 
 
 
 def test_where_several_pods_are_named_they_are_to_choose_from() -> None:
+    hami = asked("s19-numa-not-fit and hami-scheduler-995f44d84-7gvtd both crash", names=recorded())
+    assert hami.offers == ("why ml/s19-numa-not-fit", "why hami-system/hami-scheduler-995f44d84-7gvtd")
     meaning = asked("why are trainer-0 and trainer-1 pending?")
     assert (meaning.says, meaning.offers) == ("several", ("why trainer-0", "why trainer-1"))
 
