@@ -198,7 +198,8 @@ async def test_a_plugin_is_told_the_certificates_of_a_file_and_the_cluster_s_own
     settings = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "lab"}}
     others = {"name": "minikube.sigs.k8s.io", "extension": {"provider": "minikube"}}
     cluster = {"certificate-authority": "ca.pem", "extensions": [others, settings]}
-    await (await open_cluster(kubeconfig=write_kubeconfig(tmp_path, "http://127.0.0.1:1", user=plugin, **cluster))).aclose()
+    config = write_kubeconfig(tmp_path, "http://127.0.0.1:1", user=plugin, **cluster)
+    await (await open_cluster(kubeconfig=config)).aclose()
     shown = json.loads(told.read_text())["spec"]["cluster"]
     assert base64.b64decode(shown.pop("certificate-authority-data")) == b"of the cluster"
     assert shown == {"server": "http://127.0.0.1:1", "config": {"audience": "lab"}}
