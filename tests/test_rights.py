@@ -27,7 +27,7 @@ from sandbox.apiserver.access import Access
 from sandbox.apiserver.statuses import Target
 from tests.cases_support import CASES, in_full
 from tests.change_shell import Cluster, cluster, overdue
-from tests.chart import BOT, DEAD_MAN, NAMESPACE, PROXYING, granted, manifests
+from tests.chart import BOT, CHANGING, DEAD_MAN, NAMESPACE, PROXYING, Manifest, granted, manifests
 from tests.cluster_rights import OWNERS, Noting
 from tests.playbooks.dra_support import claiming, queued
 
@@ -37,8 +37,6 @@ Used = dict[str, set[tuple[Target, str]]]
 """By question or act: what it asked of the API server, and by which verb."""
 
 READING = granted(manifests(), BOT)
-CHANGING = granted(manifests(PROXYING), BOT)
-OVERDUE = granted(manifests(PROXYING), DEAD_MAN)
 OF_CHANGES = {"get deployments hami-system", "list leases hami-system"}
 """Rules of a bot that only reads which only changes use: what is shown and captured before one."""
 
@@ -208,31 +206,47 @@ def here(tmp_path: Path) -> Iterator[Cluster]:
         yield made
 
 
+def test_every_kind_of_change_is_made_by_patch_alone(here: Cluster) -> None:
+    acts = Acts(here)
+    for name in {*acts.by_name} - {"profile"}:
+        access = Noting(granted(manifests(CHANGING), BOT))
+        told = acts.act(name, access)
+        assert told & {"exit code 0", "leads"}, (name, told)
+        assert [refusal for refusal in access.refusals if "subresource='proxy'" not in refusal] == [], name
+
+
 def test_every_kind_of_change_is_made_and_without_any_one_rule_for_it_one_is_refused(here: Cluster) -> None:
+    rules = granted(manifests(PROXYING), BOT)
     acts = Acts(here)
     used: Used = {}
     before: dict[str, set[str]] = {}
     for name in acts.by_name:
-        access = Noting(CHANGING)
+        access = Noting(rules)
         before[name] = acts.act(name, access)
         assert access.refusals == [], name
         used[name] = access.asked
     assert {name for name, told in before.items() if "exit code 0" not in told} == {"lead"}
     assert before["lead"] == {"leads"}
     silent = []
-    for rule in CHANGING:
+    for rule in rules:
         if rule in READING and spelled(rule) not in OF_CHANGES:
             continue
-        asking = users(rule, CHANGING, used)
-        if not any(acts.act(name, without(rule, CHANGING)) - before[name] for name in asking):
+        asking = users(rule, rules, used)
+        if not any(acts.act(name, without(rule, rules)) - before[name] for name in asking):
             silent.append(spelled(rule))
     assert silent == []
 
 
-def test_without_any_one_rule_of_the_dead_man_an_overdue_change_stays_or_the_pass_fails(here: Cluster) -> None:
+@pytest.mark.parametrize("values", [CHANGING, PROXYING], ids=["by patch alone", "with pods/proxy"])
+def test_without_any_one_rule_of_the_dead_man_an_overdue_change_stays_or_the_pass_fails(
+    values: Manifest, here: Cluster
+) -> None:
+    rules = granted(manifests(values), DEAD_MAN)
+    proxy = [] if values is PROXYING else [Rule(["get", "update"], ["pods/proxy"])]
+
     def passes(container: str, access: Access) -> bool:
         """Whether the overdue change of that container is reverted."""
-        here.server.access = Access()
+        here.server.access = Access(refused=proxy)
         here.settled()
         done = here.hami_bot("verbosity", "6", "--container", container, "--yes", "--no-capture")
         assert done.returncode == 0, done.stderr
@@ -247,9 +261,9 @@ def test_without_any_one_rule_of_the_dead_man_an_overdue_change_stays_or_the_pas
     containers = ("extender", "kube-scheduler")
     used: Used = {}
     for container in containers:
-        access = Noting(OVERDUE)
+        access = Noting(rules)
         assert passes(container, access)
         used[container] = access.asked
-    for rule in OVERDUE:
-        asking = users(rule, OVERDUE, used)
-        assert not all(passes(container, without(rule, OVERDUE)) for container in asking), spelled(rule)
+    for rule in rules:
+        asking = users(rule, rules, used)
+        assert not all(passes(container, without(rule, rules)) for container in asking), spelled(rule)

@@ -107,7 +107,7 @@ class Alert(msgspec.Struct, frozen=True):
 
     @property
     def quota(self) -> str:
-        """What the quota counts that the alert is about, if that is devices (`requests.nvidia.com/gpu`), or empty."""
+        """What the quota counts that the alert is about (`nvidia.com/gpu`), or empty; HAMi may know nothing of it."""
         return _quota(_plain(self.labels))
 
     @property
@@ -117,8 +117,9 @@ class Alert(msgspec.Struct, frozen=True):
         if any(name in labels for name in _OTHERS):
             return ()
         said = [text.partition("://")[2] or text for text in (labels.get(name, "").lower() for name in _PLACES)]
-        named = [labels.get(name, "").lower() for name in _NODES]  # a host may be called in capitals, a node never
-        hosts = [self.node, *named, *(text.partition("/")[0].rpartition(":")[0] or text for text in said)]
+        # Those after the first may be of the exporter. A host may be called in capitals, a node never.
+        named = next((labels[name].lower() for name in _NODES if labels.get(name)), "")
+        hosts = [named, *(text.partition("/")[0].rpartition(":")[0] or text for text in said)]
         return tuple(dict.fromkeys(filter(None, (*hosts, *(host.partition(".")[0] for host in hosts)))))
 
     @property
@@ -190,7 +191,7 @@ def first_named(labels: Mapping[str, str], names: Sequence[str]) -> str:
 def _quota(labels: Mapping[str, str]) -> str:
     """By kube-state-metrics' labels, or HAMi's `quotaName` (2.7) and `quota_name` (2.9)."""
     counted = labels.get("resource" if "resourcequota" in labels else "quota", "")
-    return counted if "/" in counted else ""
+    return counted.removeprefix("requests.").removeprefix("limits.") if "/" in counted else ""
 
 
 def _pod(labels: Mapping[str, str]) -> tuple[str, str]:

@@ -10,7 +10,7 @@ import msgspec
 from bot.errors import SourceError, UsageError
 from bot.finding_codes import CODES
 from bot.hami.installation.install import Install, is_of_hami
-from bot.hami.pods.request_parsing import gpus_of
+from bot.hami.pods.request_parsing import DeviceConfig, gpus_of
 from bot.kube.cluster import seen
 from bot.kube.models import NODES, Pod
 from bot.kube.times import parse_time
@@ -92,7 +92,7 @@ async def find_causes(sources: Sources, given: Sequence[Alert]) -> AlertCauses:
 
 async def questions(sources: Sources, given: Sequence[Alert]) -> list[AlertQuestion]:
     """What to ask about each alert, most telling first: HAMi itself, a pod, what owns pods, a node, a GPU's node."""
-    install = (await gather_install(sources)).install
+    read = await gather_install(sources)
     unsure = any(not alert.pod and not alert.owner for alert in given)
     nodes = await seen("nodes", sources.cluster.list(NODES)) if unsure else []
     by_place: dict[str, str] = {}
@@ -102,8 +102,8 @@ async def questions(sources: Sources, given: Sequence[Alert]) -> list[AlertQuest
     if any(alert.gpu and not _node(alert, by_place) for alert in given if not alert.pod):
         by_gpu = await _gpus(sources)
     return [
-        _of_hami(alert, install) or _asked(alert, _node(alert, by_place), by_gpu.get(alert.gpu.upper()))
-        for alert in given
+        _of_hami(alert, read.install, node) or _asked(alert, read.config, node, by_gpu.get(alert.gpu.upper()))
+        for alert, node in ((alert, _node(alert, by_place)) for alert in given)
     ]
 
 
@@ -119,11 +119,13 @@ def _node(alert: Alert, by_place: Mapping[str, str]) -> str:
     return next((by_place[place] for place in alert.places if place in by_place), "")
 
 
-def _of_hami(alert: Alert, install: Install) -> AlertQuestion | None:
-    """For HAMi's own workloads: `nodes` says what is wrong with its device plugin, `status` with the rest."""
+def _of_hami(alert: Alert, install: Install, node: str) -> AlertQuestion | None:
+    """For HAMi's own workloads: `nodes` says what is wrong with its device plugin, `status` with the rest. Without a
+    namespace they may be anybody's, and the node tells more.
+    """
     kind, _, name = alert.owner.partition("/")[2].partition("/")
     named = name or alert.pod or alert.labels.get("service") or alert.labels.get("job", "")
-    if not named or alert.namespace not in ("", install.namespace):
+    if not named or alert.namespace not in ("", install.namespace) or (node and not alert.namespace):
         return None
     if not is_of_hami(named) and not (install.deployment and named == install.deployment.name):
         return None
@@ -133,10 +135,10 @@ def _of_hami(alert: Alert, install: Install) -> AlertQuestion | None:
     return AlertQuestion("nodes" if on_nodes else "status", "", f"{alert.namespace}/{kind}/{name}" if name else named)
 
 
-def _asked(alert: Alert, node: str, gpu: GpuRow | None) -> AlertQuestion:
+def _asked(alert: Alert, config: DeviceConfig, node: str, gpu: GpuRow | None) -> AlertQuestion:
     if subject := f"{alert.namespace}/{alert.pod}" if alert.pod else alert.owner:
         return AlertQuestion("why", subject, subject)
-    if alert.quota and alert.namespace:
+    if alert.namespace and config.names(alert.quota):
         return AlertQuestion("quota", alert.namespace, alert.namespace)
     node = node or (gpu.node if gpu else alert.node)
     return AlertQuestion("nodes", node, node) if node else AlertQuestion()

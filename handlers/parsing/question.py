@@ -1,4 +1,4 @@
-"""A question as it was asked in Slack, and the only reader of the Slack payloads that every listener gets.
+"""A question as it was asked in Slack, read from the payload that a listener gets.
 
 A command, a mention, a direct message and a button under an answer become one `HeardWords`: its words are normalised
 here, once. `handlers.question_listeners` gives it to the first `Verb` of the table that takes it, else it is a

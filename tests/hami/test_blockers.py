@@ -36,6 +36,12 @@ def test_two_pods_end_where_one_is_not_enough():
     assert ended(cluster, request(wants(memory=16000)), ["n1"]) == [["a", "b"]]
 
 
+def test_two_pods_are_preferred_to_three_smaller_ones():
+    sizes = {"a": 3000, "b": 3000, "c": 3000, "d": 3500, "e": 3500}
+    cluster = view([gpu_node("n1", card("a"))], [used(name, "n1", ("a", size, 0)) for name, size in sizes.items()])
+    assert ended(cluster, request(wants(memory=7300)), ["n1"]) == [["d", "e"]]
+
+
 def test_an_exclusive_card_needs_all_of_its_users_gone():
     pods = [used(f"h{i}", "n1", ("a", 10, 0)) for i in range(8)]
     cluster = view([gpu_node("n1", card("a"))], pods)
@@ -118,6 +124,11 @@ amounts = st.sampled_from([0, 100, 3000, 5000, 8000, 16384])
 cores = st.sampled_from([0, 0, 10, 50, 100])
 
 
+def mostly(usual, *others):
+    """Draws the usual value six times as often as another: a pod with many wishes is let in by the end of nobody."""
+    return st.sampled_from([usual] * 6 + [*others])
+
+
 @st.composite
 def clusters(draw):
     """Nodes, holders and quotas, and a request, all small enough to try everything."""
@@ -128,10 +139,10 @@ def clusters(draw):
                 uuid,
                 memory_mib=draw(st.sampled_from([8192, 16384])),
                 slots=draw(st.sampled_from([1, 2, 10])),
-                health=draw(st.sampled_from([True, True, True, False])),
+                health=draw(mostly(True, False)),
                 numa=draw(st.sampled_from([0, 1])),
-                type=draw(st.sampled_from(["NVIDIA-Tesla T4", "NVIDIA-Tesla T4", "NVIDIA A100"])),
-                mode=draw(st.sampled_from(["hami-core", "hami-core", "mps"])),
+                type=draw(mostly("NVIDIA-Tesla T4", "NVIDIA A100")),
+                mode=draw(mostly("hami-core", "mps")),
             )
             for uuid in uuids
         ]
@@ -145,16 +156,15 @@ def clusters(draw):
     limits = draw(st.sampled_from([None, None, {"gpumem": "9000"}, {"gpumem": "20000", "gpucores": "100"}]))
     quotas = [quota(**limits)] if limits else []
     containers = [
-        wants(draw(st.integers(1, 3)), memory=draw(amounts), cores=draw(cores))
-        for _ in range(draw(st.sampled_from([1, 1, 1, 2])))
+        wants(draw(mostly(1, 2, 3)), memory=draw(amounts), cores=draw(cores)) for _ in range(draw(mostly(1, 2)))
     ]
     asked = request(
         *containers,
-        numa_bind=draw(st.sampled_from([False, False, True])),
-        use_uuid=draw(st.sampled_from([None, None, "a", "c,d"])),
-        use_type=draw(st.sampled_from([None, None, "T4", ""])),
-        mode=draw(st.sampled_from([None, None, "hami-core"])),
-        policy=draw(st.sampled_from([None, None, "binpack", "mutex", "topology-aware"])),
+        numa_bind=draw(mostly(False, True)),
+        use_uuid=draw(mostly(None, "a", "c,d")),
+        use_type=draw(mostly(None, "T4", "")),
+        mode=draw(mostly(None, "hami-core")),
+        policy=draw(mostly(None, "binpack", "mutex", "topology-aware")),
     )
     return nodes, pods, quotas, asked, draw(st.sampled_from([V27, V29, V210]))
 
@@ -186,6 +196,8 @@ def test_every_set_lets_the_pod_in_no_smaller_part_of_it_does_and_the_first_is_a
     )
     fewest = next(sizes, None)
     assert (len(search.found[0].pods) if search.found else None) == fewest
+    if fewest == 1:
+        assert len(search.found) == min(sum(fits_without(drawn, [name]) for name in everybody), 5)
 
 
 @given(clusters())

@@ -190,6 +190,21 @@ async def test_a_plugin_that_wants_to_know_the_cluster_is_told_its_address(tmp_p
     assert "cluster" not in json.loads(told.read_text())["spec"]
 
 
+async def test_a_plugin_is_told_the_certificates_of_a_file_and_the_cluster_s_own_settings_for_it(tmp_path):
+    told = tmp_path / "told"
+    plugin = exec_plugin(tmp_path, f"echo \"$KUBERNETES_EXEC_INFO\" > '{told}'; echo '{credential('t')}'")
+    plugin["exec"]["provideClusterInfo"] = True
+    (tmp_path / "ca.pem").write_text("of the cluster")
+    settings = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "lab"}}
+    others = {"name": "minikube.sigs.k8s.io", "extension": {"provider": "minikube"}}
+    cluster = {"certificate-authority": "ca.pem", "extensions": [others, settings]}
+    config = write_kubeconfig(tmp_path, "http://127.0.0.1:1", user=plugin, **cluster)
+    await (await open_cluster(kubeconfig=config)).aclose()
+    shown = json.loads(told.read_text())["spec"]["cluster"]
+    assert base64.b64decode(shown.pop("certificate-authority-data")) == b"of the cluster"
+    assert shown == {"server": "http://127.0.0.1:1", "config": {"audience": "lab"}}
+
+
 @pytest.mark.process
 def test_what_a_plugin_asks_of_a_person_is_on_the_terminal_while_it_waits(tmp_path):
     go_on = tmp_path / "go on"

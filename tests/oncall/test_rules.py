@@ -5,6 +5,8 @@ from pathlib import Path
 
 import yaml
 
+from bot.hami.vendors import NAMES
+
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus-rules.yaml"
 KNOWN = {
     "hami_vgpu_memory_used_bytes",
@@ -29,3 +31,9 @@ def test_every_metric_is_one_that_there_is() -> None:
 def test_every_rule_says_how_bad_it_is_and_what_it_means() -> None:
     assert len(rules()) == 3
     assert all(rule["labels"]["severity"] == "warning" and rule["annotations"]["summary"] for rule in rules())
+
+
+def test_a_pod_of_any_vendor_is_noticed() -> None:
+    pattern = next(found[1] for rule in rules() if (found := re.search(r'resource=~"([^"]+)"', rule["expr"])))
+    counts = [vendor.count.replace("{word}", "Ascend910B") for vendor in NAMES]
+    assert all(re.fullmatch(pattern, re.sub(r"[^A-Za-z0-9]", "_", count)) for count in counts)

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
@@ -21,9 +22,9 @@ from bot.safe_yaml import parse_documents, reason
 from bot.texts import Prose, Text
 
 _IN_HEADERS = "!#$&'*+^`|"
-_TOLD_TO_PLUGINS = (
-    "server", "proxy-url", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data",
-)  # fmt: skip
+_CERTIFICATES = "certificate-authority-data"
+_TOLD_TO_PLUGINS = ("server", "proxy-url", "tls-server-name", "insecure-skip-tls-verify", _CERTIFICATES)
+_EXTENSION = "client.authentication.k8s.io/exec"
 SHOW = Text("error-kube.config-view")
 
 
@@ -45,6 +46,7 @@ class Server(msgspec.Struct, rename="kebab"):
     certificate_authority: str | None = None
     insecure_skip_tls_verify: bool | None = None
     tls_server_name: str | None = None
+    extensions: list[dict[str, Any]] | None = None
 
 
 class NamedCluster(msgspec.Struct):
@@ -168,9 +170,20 @@ def choose(files: list[Path], context: str) -> ChosenContext:
     if user.exec and "/" in user.exec.command:  # kubectl: relative to the file that names it
         user.exec.command = str(Path(node.path).absolute().parent / user.exec.command)
     if user.exec and user.exec.provide_cluster_info and cluster:
-        entry: dict[str, object] = parts["clusters"][cluster.name].content["cluster"]
-        user.exec.cluster = {key: entry[key] for key in _TOLD_TO_PLUGINS if key in entry}
+        user.exec.cluster = _told_to_plugin(parts["clusters"][cluster.name], cluster.cluster)
     return link._replace(user=node.content["user"], plugin=user.exec, impersonated=_impersonated(user, place))
+
+
+def _told_to_plugin(entry: KubeconfigEntry, server: Server) -> dict[str, object]:
+    """What an exec plugin is told of the cluster, as client-go does: the certificates, but not which file has them."""
+    content = entry.content["cluster"]
+    told: dict[str, object] = {key: content[key] for key in _TOLD_TO_PLUGINS if key in content}
+    if server.certificate_authority and not told.get(_CERTIFICATES):
+        file = Path(entry.path).absolute().parent / server.certificate_authority
+        with suppress(OSError):  # which is told when the connection is opened
+            told[_CERTIFICATES] = base64.b64encode(file.read_bytes()).decode()
+    configs = [each.get("extension") for each in server.extensions or () if each.get("name") == _EXTENSION]
+    return told | ({"config": configs[0]} if configs else {})
 
 
 def _check_addresses(cluster: Server, place: Prose) -> None:

@@ -35,7 +35,7 @@ from bot.texts import Text
 
 R = TypeVar("R", bound=Resource)
 
-_STAMP = re.compile(r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2}) ")
+_STAMP = re.compile(r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})(?: |$)")
 _META_HINT = Text("error-recording.needs-taken-at", meta=META)
 _TIMES = frozenset(
     {
@@ -236,8 +236,10 @@ class RecordedCluster:
 
 
 def _as_asked(wanted: LogWanted, found: LogLines) -> LogLines:
-    """The lines without the runtime's times, which `kubectl logs --timestamps` adds, unless they are asked for."""
-    if wanted.stamped:
+    """The lines without the runtime's times, unless they are asked for. `kubectl logs --timestamps` adds them to every
+    line; where some have none, the program wrote them itself.
+    """
+    if wanted.stamped or not all(_STAMP.match(line) for line in (found.first, *found.lines) if line):
         return found
     return found._replace(lines=tuple(_STAMP.sub("", line) for line in found.lines), first=_STAMP.sub("", found.first))
 
