@@ -373,6 +373,11 @@ def test_without_a_pod_it_tells_whom_hami_refused_as_grep_counts_them(version: s
     assert all(finding.evidence for finding in report.findings)
 
 
+def test_a_refusal_older_than_the_time_that_was_asked_for_is_left_out() -> None:
+    recording = CASES / "hami-2.10" / "recording.tar.gz"  # its newest refusal is 82 s old
+    assert codes(cases_support.ask(recording, verb="logs", since="30s")) == ["not-in-log"]
+
+
 def test_of_a_log_without_refusals_it_says_that_there_were_none(tmp_path: Path) -> None:
     chosen = line('scheduler.go:1] "Scheduling pod to node" pod="ml/wl" nodeID="gpu-1"')
     assert codes(ask(tmp_path, start(), chosen, name="")) == ["not-in-log"]
