@@ -144,10 +144,12 @@ def test_pods_that_may_use_the_full_gpu_without_a_share_are_named(tmp_path: Path
     usual: Object = {"containers": [container({})], "nodeName": "gpu-1", "status": {"phase": "Running"}} | fields
     stray, of_node = pod("stray", None, **usual), pod("agent", None, **usual)
     of_node["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "agent", "uid": "1", "controller": True}]
-    claim = cause(asked(tmp_path, placed(looping(1)), stray, of_node, log=SHORT_OF.format("7.44 GiB"))).claim
-    assert "ml/stray" in claim
-    assert told in claim
-    assert "ml/agent" not in claim
+    found = cause(asked(tmp_path, placed(looping(1)), of_node, stray, log=SHORT_OF.format("7.44 GiB")))
+    assert "ml/stray" in found.claim
+    assert told in found.claim
+    assert ("ml/agent" in found.claim) == ("VISIBLE" in told)
+    assert not any("agent" in action.label for action in found.next_actions)
+    assert any("ml/stray" in action.label for action in found.next_actions) == ("VISIBLE" in told)
 
 
 @pytest.mark.parametrize("value", ["", "none", "void", "GPU-1", "0", "MIG-aaaa"])

@@ -360,8 +360,9 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
         claim, proofs = sentences(claim, fact.text), [*proofs, *fact.proofs]
     steps = [*means.fixes]
     for key, takers in (_takers(scene) if means.full else {}).items():
-        if key == "visible":
-            taker, _ = takers[0]
+        # A pod that looks after the node may have to see every GPU.
+        taker = next((pod for pod, _ in takers if key == "visible" and not _is_of_node(pod)), None)
+        if taker is not None:
             values = {"pod": f"{taker.namespace}/{taker.name}", "resource": scene.config.gpus.memory}
             steps.insert(0, edit_owner(taker, Text("in-container.ask-share", **values)))
         names = [f"{pod.namespace}/{pod.name}" for pod, _ in takers]
@@ -412,15 +413,21 @@ def _takers(scene: PlacedScene) -> dict[str, list[tuple[Pod, Evidence]]]:
     return {key: found[key] for key in _TAKERS if key in found}
 
 
+def _is_of_node(pod: Pod) -> bool:
+    return any(owner.kind in _OF_THE_NODE for owner in pod.metadata.owner_references or ())
+
+
 def _outside_hami(pod: Pod, held: GpuContainers) -> tuple[str, Evidence] | None:
-    """A pod that sees GPUs without a share of HAMi's; a DaemonSet's pods look after the node."""
-    if asks_for_devices(pod) or any(owner.kind in _OF_THE_NODE for owner in pod.metadata.owner_references or ()):
+    """A pod that sees GPUs without a share of HAMi's; a DaemonSet's privileged pods look after the node."""
+    if asks_for_devices(pod):
         return None
     parts = pod.spec.containers
     found = ((each.name, one) for each in parts for one in each.env or () if one.name == _VISIBLE)
     for container, variable in islice(found, 1):
         if variable.value == "all" or any(share.uuid in variable.value for share in held.shares):
             return "visible", quotes.of_env(pod, container, variable)
+    if _is_of_node(pod):
+        return None
     if "nvidia" in pod.spec.runtime_class_name:
         return "runtime", quotes.of_pod(pod, pod.spec.runtime_class_name, "{.spec.runtimeClassName}")
     if any(each.security_context and each.security_context.privileged for each in parts):
