@@ -231,13 +231,14 @@ def test_kubelet_that_has_none_of_the_resource_left_refused_the_device(tmp_path:
     [
         "Allocate failed due to requested number of devices unavailable for rdma/hca. Requested: 1, Available: 0",
         "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices rdma/hca",
+        "Allocate failed due to cannot allocate unregistered device rdma/hca",
         "Node didn't have enough resource: rdma/hca, requested: 1, used: 8, capacity: 8",
     ],
 )
 def test_a_device_that_hami_does_not_hand_out_is_not_looked_for_at_hami(tmp_path: Path, why: str) -> None:
     report = report_on(tmp_path, placed(phase="Failed", reason="UnexpectedAdmissionError", message=why))
     assert codes(report) == ["allocate-failed"]
-    assert "HAMi does not hand out rdma/hca" in cause(report).claim
+    assert "HAMi does not hand out rdma/hca: kubelet refused it" in cause(report).claim
     assert not any("hami-device-plugin" in action.command for action in cause(report).next_actions)
 
 

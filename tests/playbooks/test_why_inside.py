@@ -84,9 +84,12 @@ def test_a_single_wait_is_only_suspected(tmp_path: Path) -> None:
     assert cause(asked(tmp_path, placed(), log=WAIT.format(1))).confidence == "suspected"
 
 
+GPU_OF_OLD = "GPU 0; 23.53 GiB total capacity"
+
+
 @pytest.mark.parametrize(
     "words",
-    ["total capacity of 23.53 GiB", "total capacty of 23.53 GiB", "GPU 0; 23.53 GiB total capacity"],
+    ["GPU 0 has a total capacity of 23.53 GiB", "GPU 0 has a total capacty of 23.53 GiB", GPU_OF_OLD],
     ids=["now", "PyTorch 2.1", "PyTorch 1"],
 )
 def test_of_a_user_s_line_only_the_capacity_that_proves_it_is_quoted(tmp_path: Path, words: str) -> None:
@@ -134,6 +137,8 @@ def since(seconds: float) -> Object:
 
 
 TRACE = '!!!!!!! Segfault encountered !!!!!!!\n  File "/libvgpu/src/allocator/allocator.c", line 44, in oom_check'
+FRAME, CONFIG = "libvgpu.so!cuMemGetInfo_v2+0xd2", "ValueError: bad config key 'lr'"
+NO_POWER = "WARNING gpu_stats: nvmlDeviceGetPowerUsage: NVMLError_Unknown: Unknown Error; skipping power metric"
 SIGSEGV = "  traceback : Signal 11 (SIGSEGV) received by PID 78"
 ENDS, HANGS, RUNS_ON = ["image-or-start-failure"], ["hami-core-hang"], ["running"]
 LOGGED: dict[str, tuple[Object, str, list[str]]] = {
@@ -161,6 +166,13 @@ LOGGED: dict[str, tuple[Object, str, list[str]]] = {
     "words of a crash where it runs": (placed(), ILLEGAL, RUNS_ON),
     "a crash of a process under another one": (placed(looping(1)), TRACE, ["hami-core-crash", *ENDS]),
     "a stack of a process that goes on": (placed(), TRACE, RUNS_ON),
+    "a stack of a process that went on, and ended of its own error": (
+        placed(looping(1)),
+        f"watchdog: slow call: {FRAME}\n{STEPS}\n{CONFIG}",
+        ENDS,
+    ),
+    "a power reading that failed": (placed(looping(1)), f"{NO_POWER}\n{STEPS}\n{CONFIG}", ENDS),
+    "a table of errors": (placed(looping(1)), "registered error names: cudaErrorSystemNotReady", ENDS),
     "a worker that crashed on one GPU": (placed(looping(1)), SIGSEGV, ENDS),
     "a library that it did without": (placed(), f"{MISSING}\n{STEPS}", RUNS_ON),
     "a lost GPU that it did without": (placed(), f"{LOST}\n{STEPS}", RUNS_ON),
@@ -321,6 +333,21 @@ def test_a_version_that_is_known_to_crash_is_named(
 NO_WORKER = "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above."
 UCX = "[vllm-0:285  :0:285] Caught signal 11 (Segmentation fault: address not mapped to object at address (nil))"
 NO_PEER = "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed.\n"
+CHILD_FAILED = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: "
+TORCHRUN = f"""{CHILD_FAILED}
+=====================================================
+train.py FAILED
+-----------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-23_08:11:05
+  rank      : 0 (local_rank: 0)
+  exitcode  : -11 (pid: 78)
+  error_file: <N/A>
+{SIGSEGV}
+"""
+LAUNCHER = "subprocess.CalledProcessError: Command '['python', 'train.py']'"
+LOADER = "RuntimeError: DataLoader worker (pid 78) is killed by signal: Segmentation fault. "
 OF_THE_MODEL = "[core.py:708] OSError: /models/qwen does not appear to have a file named config.json.\n"
 
 
@@ -329,11 +356,19 @@ OF_THE_MODEL = "[core.py:708] OSError: /models/qwen does not appear to have a fi
     [
         (NO_WORKER, "hami-core-crash"),
         (UCX, "hami-core-crash"),
-        (SIGSEGV, "hami-core-crash"),
+        (TORCHRUN, "hami-core-crash"),
+        (f"{LAUNCHER} died with <Signals.SIGSEGV: 11>.\n{UCX}", "hami-core-crash"),
+        (f"{LAUNCHER} returned non-zero exit status 1.\n{NO_WORKER}", "image-or-start-failure"),
+        (f"{LOADER}\n{UCX}", "hami-core-crash"),
+        (f"vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n{UCX}", "hami-core-crash"),
+        (f"requests.exceptions.ConnectTimeoutError: telemetry\n{UCX}", "hami-core-crash"),
         (NO_PEER + NO_WORKER, "hami-core-crash"),
         (OF_THE_MODEL + NO_WORKER, "image-or-start-failure"),
     ],
-    ids=["no other words", "signal", "torchrun's", "another worker's loss", "the worker's own error"],
+    ids=[
+        *("no other words", "signal", "torchrun's", "launcher's", "compiler's", "loader's", "engine's", "network's"),
+        *("another worker's loss", "the worker's own error"),
+    ],
 )
 def test_a_worker_that_died_is_suspected_of_hami_core_only_where_it_told_no_error_of_its_own(
     tmp_path: Path, log: str, code: str
@@ -344,10 +379,19 @@ def test_a_worker_that_died_is_suspected_of_hami_core_only_where_it_told_no_erro
     assert code == "image-or-start-failure" or cause(report).confidence == "suspected"
 
 
+def test_a_process_that_crashed_after_a_day_did_not_die_at_its_start(tmp_path: Path) -> None:
+    one, log = placed(looping(1, lasted=80000), annotations=TWO_WHOLE, age=90000), f"{STEPS}\n{UCX}"
+    report = asked(tmp_path, one, plugin(99000, "projecthami/hami:v2.7.0"), log=log)
+    assert (codes(report)[0], cause(report).confidence) == ("hami-core-crash", "suspected")
+    assert "a process crashed with a segmentation fault" in cause(report).claim
+    assert "while it started" not in cause(report).claim
+
+
 def test_a_crash_with_hami_core_on_its_stack_is_suspected_of_it(tmp_path: Path) -> None:
-    one, log = placed(looping(139), annotations=WHOLE), "001: libvgpu.so!cuMemGetInfo_v2+0xd2\n"
+    one, log = placed(looping(139), annotations=WHOLE), f"001: {FRAME}\n"
     report = asked(tmp_path, one, plugin(90000, "projecthami/hami:v2.9.0"), log=log)
     assert (codes(report)[0], cause(report).confidence) == ("hami-core-crash", "suspected")
+    assert not any("CUDA_DISABLE_CONTROL" in action.label for action in cause(report).next_actions)
 
 
 def test_a_worker_that_kubernetes_killed_is_not_hami_core_s(tmp_path: Path) -> None:

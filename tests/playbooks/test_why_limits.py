@@ -137,22 +137,22 @@ def test_what_was_free_of_the_limit_decides_whether_the_gpu_itself_is_full(
         ({"runtimeClassName": "nvidia"}, "started by the NVIDIA runtime, and asking for no GPU"),
         ({"containers": [container({}, securityContext={"privileged": True})]}, "privileged, and asking for none"),
         ({"containers": [container({}, **env("NVIDIA_VISIBLE_DEVICES", "all"))]}, "(NVIDIA_VISIBLE_DEVICES)"),
-        ({"containers": [container({}, **env("NVIDIA_VISIBLE_DEVICES", "0"))]}, "(NVIDIA_VISIBLE_DEVICES)"),
         ({"containers": [container({}, **env("NVIDIA_VISIBLE_DEVICES", "GPU-0,GPU-1"))]}, "(NVIDIA_VISIBLE_DEVICES)"),
     ],
 )
 def test_pods_that_may_use_the_full_gpu_without_a_share_are_named(tmp_path: Path, fields: Object, told: str) -> None:
     usual: Object = {"containers": [container({})], "nodeName": "gpu-1", "status": {"phase": "Running"}} | fields
-    one, of_node = pod("stray", None, **usual), pod("agent", None, **usual)
+    stray, of_node = pod("stray", None, **usual), pod("agent", None, **usual)
     of_node["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "agent", "uid": "1", "controller": True}]
-    others = [one] if "VISIBLE" in told else [one, of_node]
-    claim = cause(asked(tmp_path, placed(looping(1)), *others, log=SHORT_OF.format("7.44 GiB"))).claim
-    assert "ml/stray" in claim
-    assert told in claim
-    assert "ml/agent" not in claim
+    found = cause(asked(tmp_path, placed(looping(1)), of_node, stray, log=SHORT_OF.format("7.44 GiB")))
+    assert "ml/stray" in found.claim
+    assert told in found.claim
+    assert ("ml/agent" in found.claim) == ("VISIBLE" in told)
+    assert not any("agent" in action.label for action in found.next_actions)
+    assert any("ml/stray" in action.label for action in found.next_actions) == ("VISIBLE" in told)
 
 
-@pytest.mark.parametrize("value", ["", "none", "void", "GPU-1"])
+@pytest.mark.parametrize("value", ["", "none", "void", "GPU-1", "0", "MIG-aaaa"])
 def test_a_pod_that_sees_no_gpu_or_another_one_is_not_named(tmp_path: Path, value: str) -> None:
     one = pod("stray", None, containers=[container({}, **env("NVIDIA_VISIBLE_DEVICES", value))], nodeName="gpu-1")
     assert "stray" not in cause(asked(tmp_path, placed(looping(1)), one, log=SHORT_OF.format("7.44 GiB"))).claim

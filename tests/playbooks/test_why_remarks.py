@@ -40,6 +40,15 @@ def test_a_pod_alone_on_its_gpu_is_told_that_its_core_limit_does_not_hold(tmp_pa
     assert "GPU_CORE_UTILIZATION_POLICY: force" in cause(report).next_actions[0].label
 
 
+@pytest.mark.parametrize(("claims", "told"), [([], True), ([{"name": "gpu", "resourceClaimName": "half-gpu"}], False)])
+def test_hami_has_no_part_only_in_a_pod_that_claims_no_device(
+    tmp_path: Path, claims: list[Object], *, told: bool
+) -> None:
+    report = asked(tmp_path, placed(annotations={}, limits={}, resourceClaims=claims))
+    assert codes(report) == ["running"]
+    assert ("HAMi has no part in it" in cause(report).claim) == told
+
+
 def test_a_mig_instance_keeps_its_cores_by_itself(tmp_path: Path) -> None:
     node = gpu_node("gpu-1", card("GPU-0", mode="mig"), card("GPU-1"))
     report = ask(tmp_path, cluster(with_container(CORES), node, plugin()))

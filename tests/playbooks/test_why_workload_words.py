@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bot.report import Report
-from tests.playbooks.inside_support import HALF, WHOLE, asked, looping, placed
+from tests.playbooks.inside_support import CORE, HALF, WHOLE, asked, looping, placed
 from tests.playbooks.world import (
     Object,
     ask,
@@ -50,12 +50,9 @@ OLD_TORCH = "RuntimeError: cuda runtime error (35) : {} at /pytorch/aten/src/THC
             "driver-not-loaded",
         ),
         ("Failed to initialize NVML: ERROR_UNKNOWN", "gpu-start-failure"),
-        ("pynvml.NVMLError_Unknown: Unknown Error", "gpu-start-failure"),
         (COMBINATION + "cuda driver combination (Triggered internally)", "driver-not-loaded"),
         ("CUDA error: forward compatibility was attempted on non supported HW", "driver-not-loaded"),
         (TOO_OLD, "gpu-start-failure"),
-        ("[HAMI-core ERROR (pid:7 thread=1 libvgpu.c:874)]: cuInit failed:802", "gpu-start-failure"),
-        ("torch.AcceleratorError: CUDA error: system not yet initialized", "gpu-start-failure"),
         (f"  what():  {INSUFFICIENT}: cudaErrorInsufficientDriver", "gpu-start-failure"),
         (f"cupy.cuda.runtime.CUDARuntimeError: cudaErrorInsufficientDriver: {INSUFFICIENT}", "gpu-start-failure"),
         (OLD_TORCH.format(INSUFFICIENT), "gpu-start-failure"),
@@ -66,6 +63,21 @@ def test_a_program_that_ends_for_want_of_a_driver_is_told_in_its_words(tmp_path:
     report = asked(tmp_path, placed(looping(1)), log=f"start\n{line}\n")
     assert (codes(report)[0], cause(report).confidence) == (code, "confirmed")
     assert any(quote in line for quote in quotes(report))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        CORE.format("ERROR") + "cuInit failed:802",
+        "torch.AcceleratorError: CUDA error: system not yet initialized",
+        "Error loading plugin: Error 802: system not yet initialized",
+        "cupy.cuda.runtime.CUDARuntimeError: cudaErrorSystemNotReady: system not yet initialized",
+    ],
+)
+def test_gpus_that_are_not_ready_are_suspected_where_a_program_ends(tmp_path: Path, line: str) -> None:
+    report = asked(tmp_path, placed(looping(1)), log=f"start\n{line}\n")
+    assert (codes(report)[0], cause(report).confidence) == ("gpu-start-failure", "suspected")
+    assert "nvidia-fabricmanager" in cause(report).claim
 
 
 def test_vllm_without_a_device_is_only_suspected_to_lack_the_runtime(tmp_path: Path) -> None:
@@ -112,7 +124,22 @@ def test_memory_that_ends_on_a_whole_gpu_is_no_limit(tmp_path: Path) -> None:
 def test_a_program_that_sees_more_memory_than_its_limit_has_no_hami_core(tmp_path: Path) -> None:
     report = asked(tmp_path, placed(looping(1)), log=TORCH.format("capacity", "14.57"))
     assert (codes(report)[0], cause(report).confidence) == ("limit-not-enforced", "suspected")
-    assert "8,000 MiB (total capacity of 14.57 GiB)" in cause(report).claim
+    assert "8,000 MiB (GPU 0 has a total capacity of 14.57 GiB)" in cause(report).claim
+    look = cause(report).next_actions[0].command
+    assert look == "kubectl -n ml exec wl -c main -- cat /etc/ld.so.preload"
+
+
+def test_a_program_is_without_hami_core_only_where_its_gpu_was_read_to_have_it(tmp_path: Path) -> None:
+    one, log = placed(looping(1)), {"ml/wl/main": TORCH.format("capacity", "14.57")}
+    report = ask(tmp_path, cluster(one), others=log, missing=["nodes"], settings={"workload_logs": True})
+    assert "limit-not-enforced" not in codes(report)
+
+
+@pytest.mark.parametrize(
+    "line", ["cache volume has a total capacity of 500 GiB", "data loader: GPU 0; 39.40 GiB of host memory pinned"]
+)
+def test_a_capacity_of_something_else_than_a_gpu_proves_nothing(tmp_path: Path, line: str) -> None:
+    assert codes(asked(tmp_path, placed(), log=line)) == ["running"]
 
 
 def test_a_program_that_goes_on_after_it_ran_out_of_memory_is_left_alone(tmp_path: Path) -> None:
@@ -160,6 +187,12 @@ def test_other_programs_words_for_no_memory_are_suspected_to_be_the_limit_where_
     assert (codes(limited)[0], cause(limited).confidence) == ("gpu-memory-limit", "suspected")
     assert codes(asked(tmp_path, placed(looping(1), annotations=WHOLE), log=line)) == ["image-or-start-failure"]
     assert codes(asked(tmp_path, placed(), log=line)) == ["running"]
+
+
+@pytest.mark.parametrize("line", [TORCH.format("capacity", "7.81"), NO_CACHE, *OTHERS])
+def test_a_program_that_went_on_with_less_memory_ended_of_the_error_at_its_end(tmp_path: Path, line: str) -> None:
+    log = "\n".join([line, *STEPS, "ValueError: bad config key 'lr'"])
+    assert codes(asked(tmp_path, placed(looping(1)), log=log)) == ["image-or-start-failure"]
 
 
 def test_a_tensor_that_finds_no_room_in_the_host_s_memory_is_not_about_the_gpu(tmp_path: Path) -> None:
@@ -211,6 +244,7 @@ def test_the_same_error_as_a_logger_writes_it_counts(tmp_path: Path, line: str) 
 
 # ------------------------------------------------------------------------------------------------------ without a GPU
 
+STEPS = [f"step {at} loss 1.2" for at in range(30)]
 NO_GPU = "RuntimeError: No CUDA GPUs are available"
 
 

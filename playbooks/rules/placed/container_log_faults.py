@@ -39,6 +39,7 @@ from playbooks.rules.placed.container_faults import (
 )
 from playbooks.rules.placed.hami_core import (
     FIRST_WITHOUT_CRASHES,
+    SEGFAULT,
     is_turned_off,
     library_of,
     library_told,
@@ -62,8 +63,8 @@ _OF_LIMIT = ("core-torch-oom", "core-kv-cache", _CUDA_OOM)
 _ONLY_AT_AN_END = ("core-no-gpu-seen", *_OF_LIMIT)
 """Words that count only at a container's end: a program may go on without a GPU, or with less memory."""
 _UNSURE = (
-    *("core-preload-class", "core-no-platform", "core-stack", "core-starting", "core-nccl-start", "core-worker-died"),
-    *_OF_LIMIT,
+    *("core-preload-class", "core-no-platform", "core-no-fabric", "core-stack", "core-starting", "core-nccl-start"),
+    *("core-segfault", "core-worker-died", *_OF_LIMIT),
 )
 """Words with other causes too: the loader says the first also in a 32-bit helper beside a program with HAMi-core."""
 _TORCH = re.compile(
@@ -77,8 +78,14 @@ _OPENS_QUOTE = re.compile(r"""(?<![:=])(?<!": )(?<!=[bru])["'`\u201c\u2018]$""")
 """Matches the end of what precedes words that somebody quotes; a field's value (`msg="…`, `"msg": "…`) is no quote."""
 _NO_ERROR = re.compile(r"\b(INFO|DEBUG|TRACE)\b|\blevel\W{1,4}(info|debug|trace)\b")
 """Matches the level in a line that its own logger does not call an error."""
-_OWN_ERROR = re.compile(r"\b(?!ActorDied|Broken|Connection|Dist|EOF)\w+Error: (?!Engine core|NCCL|Worker)")
+_OWN_ERROR = re.compile(
+    r"\b(?!ActorDied|Broken|ChildFailed|Connect|Dist|EngineDead|EOF)\w+Error: "
+    r"(?!Command .* died with <Signals|DataLoader worker .*Segmentation fault|Engine|NCCL|Worker)"
+)
 """Matches an error of a program's own: not the loss of another worker, and not the words that tell of a lost one."""
+_CRASH = re.compile(r"Segfault encountered|Segmentation fault|SIGSEGV")
+"""Matches words for a crash, where the exit code is that of another process."""
+_CRASH_CODES = (134, SEGFAULT)
 _NCCL = "core-nccl-start"
 _STANDS_STILL = timedelta(minutes=3)
 """From this time without output on, a start hangs: HAMi-core takes seconds, NCCL on several GPUs half a minute."""
@@ -160,6 +167,7 @@ def _concerns(word: _Word, scene: PlacedScene) -> bool:
     asked, held, gpus = {*extended_resources(scene.pod)}, scene.once(given), scene.config.gpus
     if asked.isdisjoint(gpus.all) and any(map(vendor_of_resource, asked)):  # of other vendors alone
         return word.hit.signature.id == "core-ascend-dcmi"
+    ended = word.status.last_state.terminated or word.status.state.terminated
     match word.hit.signature.id:
         case "core-host-pid":
             return held.limits_cores
@@ -175,10 +183,12 @@ def _concerns(word: _Word, scene: PlacedScene) -> bool:
             return _stands_still(word, scene.now)
         case "core-nccl-start":
             return len(held.shares) > 1 and _stands_still(word, scene.now) and not scene.once(is_turned_off)
-        case "core-worker-died":
+        case "core-stack":
+            crashed = ended is not None and ended.exit_code in _CRASH_CODES
+            return crashed or any(map(_CRASH.search, word.log.lines))
+        case "core-segfault" | "core-worker-died":
             library = library_of(scene.plugins)
             prone = len(held.shares) > 1 and library is not None and library.version < FIRST_WITHOUT_CRASHES
-            ended = word.status.last_state.terminated or word.status.state.terminated
             killed = ended is not None and ended.reason == "OOMKilled"
             return prone and not killed and not any(map(_OWN_ERROR.search, word.log.lines))
         case _:
@@ -309,6 +319,8 @@ def _means_it(word: _Word, now: datetime) -> bool:
     is_told = _OPENS_QUOTE.search(before) or (not trouble and _NO_ERROR.search(before))  # the line tells of the words
     if is_told and not signature.core and signature.id != _NCCL:
         return False
+    if signature.id in _OF_LIMIT and not last and any(map(_OWN_ERROR.search, after)):
+        return False  # it did with less memory, and ended of another error
     match signature.code:
         case "hami-core-crash":
             return trouble
@@ -348,8 +360,9 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
         claim, proofs = sentences(claim, fact.text), [*proofs, *fact.proofs]
     steps = [*means.fixes]
     for key, takers in (_takers(scene) if means.full else {}).items():
-        if key == "visible":
-            taker, _ = takers[0]
+        # A pod that looks after the node may have to see every GPU.
+        taker = next((pod for pod, _ in takers if key == "visible" and not _is_of_node(pod)), None)
+        if taker is not None:
             values = {"pod": f"{taker.namespace}/{taker.name}", "resource": scene.config.gpus.memory}
             steps.insert(0, edit_owner(taker, Text("in-container.ask-share", **values)))
         names = [f"{pod.namespace}/{pod.name}" for pod, _ in takers]
@@ -400,6 +413,10 @@ def _takers(scene: PlacedScene) -> dict[str, list[tuple[Pod, Evidence]]]:
     return {key: found[key] for key in _TAKERS if key in found}
 
 
+def _is_of_node(pod: Pod) -> bool:
+    return any(owner.kind in _OF_THE_NODE for owner in pod.metadata.owner_references or ())
+
+
 def _outside_hami(pod: Pod, held: GpuContainers) -> tuple[str, Evidence] | None:
     """A pod that sees GPUs without a share of HAMi's; a DaemonSet's privileged pods look after the node."""
     if asks_for_devices(pod):
@@ -407,10 +424,9 @@ def _outside_hami(pod: Pod, held: GpuContainers) -> tuple[str, Evidence] | None:
     parts = pod.spec.containers
     found = ((each.name, one) for each in parts for one in each.env or () if one.name == _VISIBLE)
     for container, variable in islice(found, 1):
-        others = "GPU-" in variable.value and not any(share.uuid in variable.value for share in held.shares)
-        if variable.value not in ("", "none", "void") and not others:
+        if variable.value == "all" or any(share.uuid in variable.value for share in held.shares):
             return "visible", quotes.of_env(pod, container, variable)
-    if any(owner.kind in _OF_THE_NODE for owner in pod.metadata.owner_references or ()):
+    if _is_of_node(pod):
         return None
     if "nvidia" in pod.spec.runtime_class_name:
         return "runtime", quotes.of_pod(pod, pod.spec.runtime_class_name, "{.spec.runtimeClassName}")

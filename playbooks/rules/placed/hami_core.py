@@ -23,7 +23,7 @@ from bot.report import Confidence, Evidence, Finding, NextAction, act, step
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import driver_label
-from playbooks.quotes import kubectl_pod
+from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import in_trouble, path_in, run_time, statuses
 from playbooks.rules.common.findings import Part, finding, log_line
@@ -298,7 +298,8 @@ def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
     reasons = [reason for container in parts for reason in reasons_in(pod, container, cores=held.limits_cores)]
     reasons.sort(key=lambda reason: reason.confidence != "confirmed")
     if not reasons:
-        if seen and all(card.mode in _BY_HAMI_CORE for card in scene.cards):
+        modes = {card.uuid: card.mode for card in scene.cards}
+        if seen and all(modes.get(share.uuid) in _BY_HAMI_CORE for share in held.shares):
             yield _unlimited(scene, held, *seen)
         return
     first = reasons[0]
@@ -341,7 +342,9 @@ def other_limit(scene: PlacedScene) -> Iterator[Finding]:
         return
 
 
-_CAPACITY = re.compile(r"(?:total capaci?ty of |GPU \d+; )([\d.]+) (GiB|MiB)(?: total capacity)?")
+_CAPACITY = re.compile(
+    r"GPU \d+(?: has a total capaci?ty of |; (?=[\d.]+ \w+ total capacity))([\d.]+) (GiB|MiB)(?: total capacity)?"
+)
 _BY_HAMI_CORE = ("", "hami-core")
 """The modes of GPUs where HAMi-core shows programs their limit as the GPU's size."""
 _FAR_ABOVE = 1.05
@@ -363,7 +366,7 @@ def _unlimited(scene: PlacedScene, held: GpuContainers, container: str, seen: Ev
     pod, limit = scene.pod, max(share.memory_mib for share in held.shares)
     claim = Text("limit-not-enforced.seen", container=container, limit=f"{limit:,}", seen=seen.quote)
     preloaded = ("-c", container, "--", "cat", "/etc/ld.so.preload")
-    look = kubectl_pod(pod, "exec", *preloaded)
+    look = kubectl("-n", pod.namespace, "exec", pod.name, *preloaded)
     steps, proofs = [step(Text("limit-not-enforced.look"), look)], [seen, quotes.of_holder(pod)]
     return finding("limit-not-enforced", claim, "suspected", [pod.spec.node_name], proofs, actions=steps)
 

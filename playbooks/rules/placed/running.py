@@ -70,7 +70,7 @@ def running(scene: PlacedScene) -> Iterator[Finding]:
     proofs = [quotes.of_pod(pod, "Running", "{.status.phase}")]
     if first is not None:
         claim, proofs = sentences(claim, first.text), [*proofs, *first.proofs]
-    else:
+    elif scene.seen or not pod.spec.resource_claims:  # HAMi-DRA makes a request for a GPU a claim
         claim = sentences(claim, Text("running.fine" if scene.seen else "running.asks-none"))
     ordered = sorted(remarks, key=lambda remark: remark is not first)
     steps = [step for remark in ordered for step in remark.steps]
