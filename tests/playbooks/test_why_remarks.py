@@ -35,7 +35,7 @@ ON_ANOTHER = running("other", "gpu-1", ("GPU-1", 100, 40))
 def test_a_pod_alone_on_its_gpu_is_told_that_its_core_limit_does_not_hold(tmp_path: Path, others: list[Object]) -> None:
     report = asked(tmp_path, with_container(CORES), plugin(), *others)
     assert (codes(report), report.severity) == (["running"], "info")
-    assert "core limit of 40 % is off" in cause(report).claim
+    assert "core limit of 40 % is then off" in cause(report).claim
     assert {"GPU-0,NVIDIA,16000,40:;", "vgpu-monitor"} <= set(quotes(report))
     assert "GPU_CORE_UTILIZATION_POLICY: force" in cause(report).next_actions[0].label
 
