@@ -33,7 +33,7 @@ async def test_whatever_slack_says_to_an_answer_it_is_shown_once(here: Here, *, 
         here.slack.faults.append(Fault(fault.kind, where, status=fault.status, retry_after=fault.retry_after))
     asking = Asking(here.slack)
     await asking.everywhere()
-    assert len(asking.taken) == 9
+    assert len(asking.taken) == 9, [call.error for call in here.slack.journal.of("ack") if call.error]
     await here.slack.wait_for(asking.answered)
     await later(here.slack)
     assert asking.counts() == [1] * 9
