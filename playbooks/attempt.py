@@ -124,7 +124,7 @@ def last_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, L
     """
     uid, lines = pod.metadata.uid, list(lines)
     said = (event for event in events if event.message.strip() and not event.of_autoscaler)
-    own = [event for event in said if not uid or event.involved_object.uid in ("", uid)]
+    own = [event for event in said if not uid or event.is_about(uid)]
     own.sort(key=lambda event: (_when(event) or _LONG_AGO, event.name))
     attempt = _newest(pod, own)
     failed = [event for event in own if event_reason(event.reason) == "FilteringFailed"]

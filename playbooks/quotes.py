@@ -52,6 +52,16 @@ def kubectl_pod(pod: Pod | Holder | DaemonPod, verb: str, *more: str) -> str:
     return kubectl("-n", pod.namespace, verb, "pod", pod.name, *more)
 
 
+def kubectl_logs(pod: Pod | Holder | DaemonPod, container: str, *options: str) -> str:
+    """A kubectl command for the log of a container: `kubectl_logs(pod, "main", "--tail=200")`."""
+    return kubectl("-n", pod.namespace, "logs", pod.name, "-c", container, *options)
+
+
+def kubectl_exec(pod: Pod, container: str, *words: str) -> str:
+    """A kubectl command that runs a program in a container: `kubectl_exec(pod, "main", "printenv")`."""
+    return kubectl("-n", pod.namespace, "exec", pod.name, "-c", container, "--", *words)
+
+
 def let_read_logs(namespace: str) -> str:
     """The commands that let the bot read users' logs in this namespace alone: the chart's Role with its usual names."""
     name, create = "hami-bot-workload-logs", ("-n", namespace, "create")
@@ -241,7 +251,7 @@ def of_logged(
     source: str = "scheduler log",
 ) -> Evidence:
     """Quotes a line of a container's log. `options` are those of `kubectl logs`; `grep` is what finds the line."""
-    log = kubectl("-n", pod.namespace, "logs", pod.name, "-c", container, *options)
+    log = kubectl_logs(pod, container, *options)
     about, found = f"{pod_name(pod)} container {container}", f"{log} | grep {grep}" if grep else log
     return Evidence(source, about, format_time(at) if at else None, shown(line), found)
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from bot.errors import UsageError, WrongValue
-from bot.hami.pods.request_parsing import DeviceConfig
+from bot.hami.vendors import FIRST
 from bot.kube.models import Container, Pod, PodSpec
 from bot.kube.models.base import Model
 from bot.kube.models.pods import Affinity, ContainerPort, PodAntiAffinity, Volume
@@ -111,7 +111,7 @@ _VOLCANO = "batch.volcano.sh"
 _IN_COMMON = ("schedulerName", "nodeSelector", "tolerations", "affinity")
 """Fields of a pod's spec that some kinds have once for all of their pods."""
 _AMOUNTS = ("resources", "resourcesPerNode")
-_SHORT = {"gpu": DeviceConfig().gpus.count}
+_SHORT = {"gpu": FIRST.names.count}
 _NO_TEMPLATES = ("metadata", "status", "volumeClaimTemplates")
 _GROUPS = ("leaderworker", "raycluster")
 _NAMELESS = ("", "spec", "template", "job", "workflow", "model", "component", "containerset", *_GROUPS)
@@ -285,9 +285,8 @@ class _Walk:
         spec = _fields(template.get("spec"))
         for container in map(_fields, (*_list(spec.get("initContainers")), *_list(spec.get("containers")))):
             for some in map(_fields, _fields(container.get("resources")).values()):
-                some.update(
-                    (name, 0) for name, amount in some.items() if amount is None
-                )  # as the API server reads null
+                # The API server reads null as 0.
+                some.update((name, 0) for name, amount in some.items() if amount is None)
         try:
             pod = msgspec.convert(template, ManifestPod, strict=False)
         except (msgspec.ValidationError, RecursionError) as error:

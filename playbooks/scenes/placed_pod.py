@@ -61,8 +61,8 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
     @cached_property
     def events(self) -> list[Event]:
         """The events about this pod, without those of an earlier pod of its name."""
-        read, uids = () if isinstance(self.events_read, Gap) else self.events_read, ("", self.pod.metadata.uid)
-        return [event for event in read if event.involved_object.uid in uids and event.message.strip()]
+        read = () if isinstance(self.events_read, Gap) else self.events_read
+        return [event for event in read if event.is_about(self.pod.metadata.uid) and event.message.strip()]
 
     @property
     def install(self) -> Install:

@@ -217,8 +217,8 @@ def gpu_setting(scene: TuneScene, key: str) -> Deployed:
 
 
 def _of_config(config_map: ConfigMap, quote: str, search: str) -> Evidence:
-    escaped = DEVICE_CONFIG_FILE.replace(".", "\\.")
-    look = ("get", "configmap", config_map.name, "-o", f"jsonpath={{.data.{escaped}}}")
+    path = f"{{.data.{quotes.escape(DEVICE_CONFIG_FILE)}}}"
+    look = ("get", "configmap", config_map.name, "-o", f"jsonpath={path}")
     command = f"{kubectl('-n', config_map.namespace, *look)} | {search}"
     return Evidence("device-config", f"ConfigMap {config_map.namespace}/{config_map.name}", None, quote, command)
 

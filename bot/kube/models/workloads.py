@@ -45,6 +45,10 @@ class Event(Resource, frozen=True):
         """Whether cluster-autoscaler or karpenter reports the event: their FailedScheduling is no scheduler's."""
         return any(name in self.component for name in ("autoscaler", "karpenter"))
 
+    def is_about(self, uid: str) -> bool:
+        """Whether the event is about the object with this UID, or does not say which of its name."""
+        return self.involved_object.uid in ("", uid)
+
 
 class PodTemplate(Model, frozen=True):
     metadata: ObjectMeta = ObjectMeta()

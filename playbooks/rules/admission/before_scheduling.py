@@ -107,7 +107,7 @@ def anothers(scene: PodScene) -> Iterator[Finding]:
     if not words:  # its events may have reasons of its own
         events = scene.cluster.messages.events.get((scene.pod.namespace, scene.pod.name), ())
         own = [event for event in events if event.component == scheduler and event.message.strip()]
-        own = [event for event in own if event.involved_object.uid in ("", scene.pod.metadata.uid)]
+        own = [event for event in own if event.is_about(scene.pod.metadata.uid)]
         words = [quotes.of_event(event) for event in sorted(own, key=lambda event: event.seen_at)[-1:]]
     said = one_line(words[0].quote, _LONGEST_WORDS).rstrip(".。") if words else ""
     claim = Text("other-scheduler.claim" if said else "other-scheduler.silent", scheduler=scheduler, words=said)

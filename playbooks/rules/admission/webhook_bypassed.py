@@ -140,7 +140,7 @@ def _answered_late(scene: PodOfHami) -> Evidence | None:
 
 def _shown(scene: PodOfHami, reason: LeftAlone) -> list[Evidence]:
     pod, hook = scene.pod, scene.webhook.hook if scene.webhook else None
-    label = "{.metadata.labels." + reason.key.replace(".", "\\.") + "}"
+    label = f"{{.metadata.labels.{quotes.escape(reason.key)}}}"
     if reason.how == "opted-out":
         return [quotes.of_pod(pod, reason.value, label)]
     if reason.how == "namespace" and reason.value:

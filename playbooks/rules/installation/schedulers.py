@@ -31,7 +31,7 @@ from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduling import LEASE_SOURCE, is_absent
-from playbooks.quotes import kubectl, of_object
+from playbooks.quotes import kubectl, kubectl_logs, of_object
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import LastWords, last_of, of_end, statuses, stuck
@@ -191,7 +191,7 @@ def past_crashes(scene: HamiScene) -> Iterator[Finding]:
 
 def _crashed(install: Install, pod: Pod, status: ContainerStatus, ended: StateTerminated, claim: Prose) -> Finding:
     """A container whose last run crashed; if memory explains it, the step looks at the heap."""
-    logs = kubectl("-n", pod.namespace, "logs", pod.name, "-c", status.name, "--previous", "--tail=50")
+    logs = kubectl_logs(pod, status.name, "--previous", "--tail=50")
     look = [step(Text("scheduler-degraded.logs"), logs)]
     if ended.exit_code == _KILLED or ended.reason == _OUT_OF_MEMORY:
         key = "scheduler-degraded.memory" if ended.reason == _OUT_OF_MEMORY else "scheduler-degraded.killed"

@@ -223,7 +223,7 @@ def _signed(
     version = next((known for part in pod.spec.containers if (known := version_of(pod, part.name))), None)
     found: list[Proven] = [(hit, proof) for hit, proof, _ in in_messages(pod, sick, version)]
     found += _in_logs(side, pod, read)
-    about = (event for event in side.events if event.involved_object.uid in ("", pod.metadata.uid))
+    about = (event for event in side.events if event.is_about(pod.metadata.uid))
     found += in_events(about, version)
     found.sort(key=lambda known: known[0].signature.code == "gpu-start-failure")
     if not found:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import NamedTuple
 
 from bot.finding_codes import Code
@@ -13,14 +12,15 @@ from bot.hami.pods.pod_request import written
 from bot.hami.pods.request_parsing import extended_resources
 from bot.hami.signatures import CORE_HEADER, Hit, find, signatures
 from bot.hami.vendors import vendor_of_resource
-from bot.kube.models import ContainerStatus, Pod
+from bot.kube.models import ContainerStatus, Pod, StateTerminated
+from bot.kube.models.pods import EnvVar
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, act, step
 from bot.texts import Text, sentences, together
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen, is_monitor
 from playbooks.gather.pods import asks_for_devices
-from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.quotes import kubectl_logs, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import gpu_containers, in_trouble, of_end, path_in, statuses
@@ -117,6 +117,11 @@ class _Word(NamedTuple):
     log: LogSeen
     status: ContainerStatus
 
+    @property
+    def ended(self) -> StateTerminated | None:
+        """How the container's last run ended; None if none has."""
+        return self.status.last_state.terminated or self.status.state.terminated
+
 
 @rule(
     *("hami-core-crash", "hami-core-hang", "hami-core-missing", "gpu-memory-limit", "limit-not-enforced"),
@@ -167,7 +172,7 @@ def _concerns(word: _Word, scene: PlacedScene) -> bool:
     asked, held, gpus = {*extended_resources(scene.pod)}, scene.once(given), scene.config.gpus
     if asked.isdisjoint(gpus.all) and any(map(vendor_of_resource, asked)):  # of other vendors alone
         return word.hit.signature.id == "core-ascend-dcmi"
-    ended = word.status.last_state.terminated or word.status.state.terminated
+    ended = word.ended
     match word.hit.signature.id:
         case "core-host-pid":
             return held.limits_cores
@@ -369,13 +374,13 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
         claim = sentences(claim, Text(_TAKERS[key], pods=prose.names(names)))
         proofs += [proof for _, proof in takers[:_MOST_OTHERS]]
     proofs += lines[1:]
-    ended = first.status.last_state.terminated or first.status.state.terminated
+    ended = first.ended
     if ended is not None and in_trouble(first.status, now):
         proofs.append(of_end(pod, first.status, ended))
     sure: Confidence = "confirmed" if means.sure and _is_sure(first, now) else "suspected"
     if sure == "suspected" and means.code == "hami-core-crash":
         earlier = ["--previous"] if first.log.previous else []
-        look = kubectl("-n", pod.namespace, "logs", pod.name, "-c", first.log.container, *earlier, "--tail=200")
+        look = kubectl_logs(pod, first.log.container, *earlier, "--tail=200")
         steps.insert(0, step(Text("in-container.read"), look))
     return fault(scene, means.code, claim, proofs, steps, sure=sure)
 
@@ -423,9 +428,9 @@ def _outside_hami(pod: Pod, held: GpuContainers) -> tuple[str, Evidence] | None:
         return None
     parts = pod.spec.containers
     found = ((each.name, one) for each in parts for one in each.env or () if one.name == _VISIBLE)
-    for container, variable in islice(found, 1):
-        if variable.value == "all" or any(share.uuid in variable.value for share in held.shares):
-            return "visible", quotes.of_env(pod, container, variable)
+    container, variable = next(found, ("", EnvVar()))
+    if variable.value == "all" or any(share.uuid in variable.value for share in held.shares):
+        return "visible", quotes.of_env(pod, container, variable)
     if _is_of_node(pod):
         return None
     if "nvidia" in pod.spec.runtime_class_name:

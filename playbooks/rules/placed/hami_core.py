@@ -23,7 +23,7 @@ from bot.report import Confidence, Evidence, Finding, NextAction, act, step
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import driver_label
-from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.quotes import kubectl_exec, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import in_trouble, path_in, run_time, statuses
 from playbooks.rules.common.findings import Part, finding, log_line
@@ -365,8 +365,7 @@ def _more_seen(scene: PlacedScene, held: GpuContainers) -> tuple[str, Evidence] 
 def _unlimited(scene: PlacedScene, held: GpuContainers, container: str, seen: Evidence) -> Finding:
     pod, limit = scene.pod, max(share.memory_mib for share in held.shares)
     claim = Text("limit-not-enforced.seen", container=container, limit=f"{limit:,}", seen=seen.quote)
-    preloaded = ("-c", container, "--", "cat", "/etc/ld.so.preload")
-    look = kubectl("-n", pod.namespace, "exec", pod.name, *preloaded)
+    look = kubectl_exec(pod, container, "cat", "/etc/ld.so.preload")
     steps, proofs = [step(Text("limit-not-enforced.look"), look)], [seen, quotes.of_holder(pod)]
     return finding("limit-not-enforced", claim, "suspected", [pod.spec.node_name], proofs, actions=steps)
 

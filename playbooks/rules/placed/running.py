@@ -23,7 +23,7 @@ from bot.report import Evidence, Finding, Gap, Severity, act, step
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import is_monitor
-from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.quotes import kubectl, kubectl_exec, kubectl_logs, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import GpuContainers
 from playbooks.rules.common.findings import Part, finding
@@ -102,7 +102,7 @@ def _of_log(scene: PlacedScene, told: Sequence[Part]) -> Iterator[Part]:
     held, mig = scene.once(given), {card.uuid for card in scene.cards if card.mode == "mig"}
     names = [container.name for container in held.containers]
     if scene.log_unread and names:
-        look = kubectl("-n", scene.pod.namespace, "logs", scene.pod.name, "-c", names[0], "--tail=200")
+        look = kubectl_logs(scene.pod, names[0], "--tail=200")
         plain = all(share.uuid in mig for share in held.shares)  # HAMi-core is not loaded for MIG instances
         fact = "" if told else Text("running.log-unread" if plain else "running.core-log-unread")
         yield Part(fact, steps=[step(Text("running.read-log" if plain else "running.read-core-log"), look)])
@@ -120,8 +120,7 @@ def _unemptied(scene: PlacedScene) -> Iterator[Part]:
         return
     kept, (container, *_) = given_by_hami(scene.pod.metadata), scene.once(given).containers or scene.pod.spec.containers
     has = kept[0] if kept else "devices-allocated"
-    of = ("-n", scene.pod.namespace, "exec", scene.pod.name, "-c", container.name)
-    look = step(Text("limit-remark.which-gpus", key=has), kubectl(*of, "--", "printenv"))
+    look = step(Text("limit-remark.which-gpus", key=has), kubectl_exec(scene.pod, container.name, "printenv"))
     proofs = [quotes.of_pod_annotation(scene.pod, key) for key in (_TO_GIVE, *(kept or ())[:1])]
     fix = recreate(scene.pod, Text("limit-remark.fix-unemptied"))
     yield Part(Text("limit-remark.unemptied", key=_TO_GIVE), proofs, [look, fix])
@@ -159,7 +158,7 @@ def _of_twins(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
     twin = min(others, key=lambda one: abs((bound_at(one) or 0) - own), default=None)
     if twin is not None and abs((bound_at(twin) or 0) - own) <= _TOGETHER_S and shares(twin) != held.shares:
         name = held.containers[0].name if held.containers else pod.spec.containers[0].name
-        look = kubectl("-n", pod.namespace, "exec", pod.name, "-c", name, "--", "printenv")
+        look = kubectl_exec(pod, name, "printenv")
         fact = Text("limit-remark.twins", version=version, pod=f"{twin.namespace}/{twin.name}")
         proofs = [quotes.of_pod_annotation(one, BIND_TIME_KEY) for one in (pod, twin)]
         yield Part(fact, proofs, [act(Text("limit-remark.fix-twins"), look)])

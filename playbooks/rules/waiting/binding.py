@@ -331,8 +331,8 @@ def lock_actions(node: str, held: NodeLock) -> list[NextAction]:
         namespace, pod = held.owner
         actions.append(step(Text("node-lock.owner"), kubectl("-n", namespace, "get", "pod", pod)))
     else:
-        path = held.key.replace(".", "\\.")
-        look = kubectl("get", "node", node, "-o", f"jsonpath={{.metadata.annotations.{path}}}")
+        path = f"{{.metadata.annotations.{quotes.escape(held.key)}}}"
+        look = kubectl("get", "node", node, "-o", f"jsonpath={path}")
         actions.append(step(Text("node-lock.look"), look))
     if held.code in ("node-lock-dangling", "node-lock-malformed"):
         said = Text("node-lock.release" if held.owner else "node-lock.remove")

@@ -28,7 +28,7 @@ from playbooks.attempt import Attempt
 from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduler_logs import LogOf
 from playbooks.gather.scheduler_process import ended_by_panic
-from playbooks.quotes import kubectl, of_logged, shown
+from playbooks.quotes import kubectl_logs, of_logged, shown
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.scenes.waiting_pod import HamiScene, PodScene
@@ -310,5 +310,5 @@ def _of_line(found: _LoggedPanic) -> Evidence:
 
 
 def _stack(scheduler: Pod, *options: str) -> NextAction:
-    log = kubectl("-n", scheduler.namespace, "logs", scheduler.name, "-c", EXTENDER_CONTAINER, *options)
+    log = kubectl_logs(scheduler, EXTENDER_CONTAINER, *options)
     return step(Text("scheduler-panic.stack"), f"{log} | grep -A 20 panic")

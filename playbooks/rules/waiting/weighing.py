@@ -186,9 +186,9 @@ _LONGEST = 160
 
 def by_autoscaler(scene: PodScene) -> Part | None:
     """What an autoscaler says of the pod, to add to a finding; None where none says anything."""
-    name, uids = (scene.pod.namespace, scene.pod.name), ("", scene.pod.metadata.uid)
+    name = (scene.pod.namespace, scene.pod.name)
     said = (event for event in scene.cluster.messages.events.get(name, ()) if event.of_autoscaler)
-    own = (event for event in said if event.involved_object.uid in uids)
+    own = (event for event in said if event.is_about(scene.pod.metadata.uid))
     newest = max(own, key=lambda event: event.seen_at, default=None)
     if newest is None:
         return None
