@@ -38,7 +38,7 @@ def test_the_image_answers_as_its_user_on_a_read_only_file_system(image: Image) 
     assert (done.stdout, done.stderr) == (f"hami-bot {VERSION}\n", "")
     recording = str(image.opt.parent / "recording" / RECORDING.name)
     done = image.use(image.entrypoint, "why", "ml/s03-card-insufficient-memory", "--recording", recording)
-    assert done.stdout.startswith("WARNING  Waiting will not help"), done.stderr
+    assert done.stdout.startswith("WARNING  No GPU of"), done.stderr
 
 
 def test_the_image_has_no_sandbox_and_says_so(image: Image) -> None:

@@ -84,7 +84,7 @@ def run(program: Path, *words: str, folder: Path) -> str:
 
 def test_the_wheel_alone_explains_a_pod_of_a_recording(installed: Path, here: Path) -> None:
     answer = run(installed / "hami-bot", "why", SCENARIO, "--recording", "recording", folder=here)
-    assert answer.startswith("WARNING  Waiting will not help")
+    assert answer.startswith("WARNING  No GPU of")
     chinese = run(installed / "hami-bot", "why", SCENARIO, "--recording", "recording", "--lang", "zh", folder=here)
     assert "s03-card-insufficient-memory" in chinese
     assert chinese != answer

@@ -271,7 +271,7 @@ def test_what_a_recording_advises_to_change_has_no_command_that_would_change_ano
     shown = [done, *(hami_bot("quota", "--recording", RECORDING, "-o", form) for form in ("slack", "markdown"))]
     for entry in shown:
         assert "patch resourcequota" not in entry.stdout
-        assert "commands that change the cluster are left out" in " ".join(entry.stdout.split())
+        assert "so commands that change it are left out" in " ".join(entry.stdout.split())
 
 
 def test_a_pipe_is_as_wide_as_columns_says() -> None:

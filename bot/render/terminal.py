@@ -20,6 +20,7 @@ from bot.render.words import (
     around,
     cells,
     changed,
+    doubted,
     for_people,
     instant,
     is_numeric,
@@ -66,8 +67,13 @@ class _Line(NamedTuple):
     style: str = ""
 
 
-_ROOMS = ((3, 2, 3, 3), (3, 2, 2, 3), (3, 2, 1, 2), (2, 2, 1, 2), (2, 1, 1, 1), (1, 1, 1, 1))
-"""How much of a diagnosis is shown: steps, quotes, lines of a quote, other findings. The first that fits is taken."""
+_ROOMS = (
+    *((3, 2, 3, 3, 2), (3, 2, 3, 2, 2), (3, 2, 3, 1, 2), (3, 2, 2, 1, 2), (3, 2, 3, 1, 1), (3, 2, 2, 1, 1)),
+    *((3, 2, 1, 2, 1), (3, 2, 1, 1, 1), (3, 2, 1, 0, 1), (2, 2, 1, 1, 1), (2, 1, 1, 1, 1), (1, 1, 1, 1, 1)),
+)
+"""How much of a diagnosis is shown: steps, quotes, lines of a quote, other findings, and lines of one. The first that
+fits is taken.
+"""
 
 
 def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool, whole: bool = True) -> str:
@@ -118,17 +124,16 @@ class _TerminalPage(NamedTuple):
         """The verdict, what to do, two quotes, a line for each other finding, and what could not be read."""
         sections, used = list[list[_Line]](), 0
         cause, *others = report.findings or (None,)
-        doubt = Text("render.doubt") if cause and cause.confidence == "suspected" else ""
-        seen = Text("render.glance", about=together(about(report), doubt, by=", "), moment=seen_at(report))
+        seen = Text("render.glance", about=about(report), moment=seen_at(report))
         steps = cause.next_actions if cause else ()
-        for most_steps, quotes, lines, most_others in _ROOMS:
+        for most_steps, quotes, lines, most_others, lines_each in _ROOMS:
             left = len(steps) - most_steps
             shown = (
                 [*self._verdict(report, cause, whole=False), *self._prose(seen, "  ", style=_LABEL)],
                 self._change(report.change) if report.change else [],
                 [*self._next(steps[:most_steps]), *self._more(left, Text("render.more-steps", count=left))],
                 self._evidence(telling(cause.evidence)[:quotes], lines, words_told(cause)) if cause else [],
-                self._also([finding for finding in others if finding], most_others),
+                self._also([finding for finding in others if finding], most_others, lines_each),
                 self._not_read(report.gaps),
             )
             sections = [section for section in shown if section]
@@ -180,16 +185,16 @@ class _TerminalPage(NamedTuple):
         severity = report.verdict_severity
         lead = self._severity(severity)
         verdict = report.told_by.claim if report.told_by else report.verdict
-        lines = self._prose(verdict, lead, lead_style=_SEVERITY_STYLES[severity], style=_HEADING)
+        lines = self._prose(doubted(verdict, report), lead, lead_style=_SEVERITY_STYLES[severity], style=_HEADING)
         if whole and cause is not None and cause is not report.told_by:
             lines += self._prose(cause.claim, " " * cells(lead))
         return lines
 
-    def _also(self, findings: Sequence[Finding], most: int) -> list[_Line]:
+    def _also(self, findings: Sequence[Finding], most: int, lines_each: int) -> list[_Line]:
         findings = sorted(findings, key=lambda finding: -RANKS.index(finding.severity))
         lines = self._title(Text("render.also")) if findings else []
         for finding in findings[:most]:
-            lines += self._cut(self._prose(finding.claim, "  - "), 1)
+            lines += self._cut(self._prose(finding.claim, "  - ", rest="    "), lines_each)
         left = len(findings) - most
         return [*lines, *self._more(left, Text("render.more-findings", count=left))]
 

@@ -114,12 +114,20 @@ def _place(subject: Subject) -> str:
 
 
 def about(report: Report) -> Text:
-    """The report's subject and its cluster, named once where they are the same."""
+    """The report's subject, its state, and its cluster, named once where they are the same."""
     subject = report.subject
     if report.cluster and subject.kind == "Cluster" and subject.name in ("", report.cluster):
         return Text("render.cluster", cluster=report.cluster)
     cluster = Text("render.in-cluster", cluster=report.cluster) if report.cluster else ""
-    return together(together(named(subject.kind, "titles"), _place(subject), by=" "), cluster, by=", ")
+    status = f"({report.pod_status})" if report.pod_status else ""
+    return together(together(named(subject.kind, "titles"), _place(subject), status, by=" "), cluster, by=", ")
+
+
+def doubted(verdict: Prose, report: Report) -> Prose:
+    """The verdict, which says first that it is suspected where its cause is; good news needs no cause."""
+    suspected = report.findings and report.findings[0].confidence == "suspected"
+    good = report.verdict_severity == "info"
+    return Text("render.doubted", verdict=verdict) if suspected and not good else verdict
 
 
 def heading(title: str) -> str:

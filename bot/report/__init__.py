@@ -27,7 +27,7 @@ from bot.texts import GPU, NOUN_VALUE, Prose, Texts, beginning, spaced, stored_t
 SCHEMA = "hami-bot.report/v1"
 NEWER_HAMI = "newer HAMi"
 """The source of the gap which says that HAMi is newer than any version whose rules are known."""
-NEVER = ("obstacles.never", "card-insufficient-memory.never")
+NEVER = ("obstacles.never", "card-insufficient-memory.never", "mig-topology-infeasible.never", "large.cores")
 """The texts of findings that the pod would not fit even on empty nodes."""
 VERDICT_LIMIT = 140
 _LONGEST_CLAIM = 400
@@ -178,8 +178,8 @@ class Finding(_WithProse, frozen=True):
     @property
     def pending_class(self) -> PendingClass:
         """The class of pods that wait for it: its code's, or their owners' where waiting does not help."""
-        first = (self.values.get("parts") or [{"key": self.key}])[0]
-        never = isinstance(first, dict) and cast("dict[str, Any]", first).get("key") in NEVER
+        parts = self.values.get("parts") or [{"key": self.key}]
+        never = any(isinstance(part, dict) and cast("dict[str, Any]", part).get("key") in NEVER for part in parts)
         return "misconfigured" if never else CODES[self.code].pending_class
 
     def about(self, noun: str) -> "Finding":
@@ -295,7 +295,7 @@ class Report(Value, frozen=True):
     """The answer to a question: `findings` with the cause first, `verdict` one line of at most 140 characters.
 
     `change` is set only in a report about a change. `cache_age_s` is the greatest age in seconds of what came from a
-    watch cache, set only where something did.
+    watch cache, set only where something did; `pod_status` is the subject's state in kubectl's words, set for a pod.
     """
 
     schema: str
@@ -312,6 +312,7 @@ class Report(Value, frozen=True):
     verdict_values: Mapping[str, Any] = {}
     change: Change | msgspec.UnsetType = msgspec.UNSET
     cache_age_s: int | msgspec.UnsetType = msgspec.UNSET
+    pod_status: str | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def text(self) -> Prose:
@@ -350,6 +351,7 @@ def new_report(
     gaps: Iterable[Gap] = (),
     noun: str = "",
     change: Change | msgspec.UnsetType = msgspec.UNSET,
+    pod_status: str = "",
 ) -> Report:
     """A report before it is in words. `verdict`: by default the first finding's claim; `noun`: the devices' name."""
     told = findings[0].text if verdict is None else verdict
@@ -371,6 +373,7 @@ def new_report(
         verdict_key=key,
         verdict_values=values,
         change=change,
+        pod_status=pod_status or msgspec.UNSET,
     )
 
 

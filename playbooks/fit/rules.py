@@ -119,10 +119,12 @@ def no_such_type(scene: AskedScene) -> Iterator[Finding]:
     parts = {part.casefold(): part for kind in types for part in re.split(r"[\s-]+", kind) if part}
     near = difflib.get_close_matches(wanted[0], parts, n=1, cutoff=_NEAR)
     claim = Text("gpus.no-type", type=scene.card_words.type, types=shown)
-    yield _not_found(scene, claim, {parts[key]: structs.replace(scene.card_words, type=parts[key]) for key in near})
+    asks: dict[Prose, CardWords] = {Text("fits.any-type"): structs.replace(scene.card_words, type="")}
+    asks |= {parts[key]: structs.replace(scene.card_words, type=parts[key]) for key in near}
+    yield _not_found(scene, claim, asks)
 
 
-def _not_found(scene: AskedScene, claim: Text, near: Mapping[str, CardWords]) -> Finding:
+def _not_found(scene: AskedScene, claim: Text, near: Mapping[Prose, CardWords]) -> Finding:
     asks = {name: prose.command("fit", *words_of(words, scene.pod.namespace)) for name, words in near.items()}
     steps = [step(Text("not-found.ask", name=name), ask) for name, ask in asks.items()] or [_see_gpus()]
     return finding("not-found", claim, scene.confidence, (), proofs_of(scene), severity="warning", actions=steps)

@@ -1,21 +1,19 @@
 """What is wrong with namespaces' quotas: pods that one keeps out, then limits used up, then limits without effect."""
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 from bot.hami.fit.verdicts import QUOTA_NOT_FIT
 from bot.hami.scheduler_logs.scheduling_events import finding_code
-from bot.report import Finding, Gap, NextAction, act, step
+from bot.report import Finding, Gap, step
 from bot.texts import Text
 from playbooks.judgement.waiting import WaitingGroup, by_cause, judge_all
-from playbooks.quotes import kubectl
 from playbooks.rule import FindingsSoFar, Stage, before, rule
 from playbooks.rules.capacity.large_request import advise
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.quota.effects import Effect, effects
+from playbooks.rules.quota.effects import Effect, effects, raise_limits
 from playbooks.rules.quota.limits import (
     counted_differently,
     exceeded,
@@ -68,26 +66,9 @@ def keeps_out(scene: QuotaScene) -> Iterator[Finding]:
         space = next((space for space in scene.spaces if space.namespace == namespace), None)
         claim = with_why(scene, space, effect.of.resource, claim) if space and effect else claim
         look = step(Text("pending.why", pod=group.oldest), prose.command("why", group.oldest))
-        steps = [look, *(() if several else advise(oldest)[:1]), *_raise(oldest)]
+        steps = [look, *(() if several else advise(oldest)[:1]), *raise_limits(oldest)]
         nodes, severity = first.scope.nodes, first.severity
         yield finding(_KEPT_OUT, claim, group.confidence, nodes, first.evidence, severity=severity, actions=steps)
-
-
-def _raise(scene: PodScene) -> Iterator[NextAction]:
-    """Raises each limit that refuses the pod by what it lacks; of several quotas with one key none is the one."""
-    own = [effect for effect in effects(scene) if effect.by == "HAMi"]
-    for effect in own:
-        if effect.verdict != "refused" or effect.used is None or effect.asked is None:
-            continue
-        if sum(other.key == effect.key for other in own) > 1:
-            continue
-        factor = scene.gpus.memory_factor if effect.of.resource == scene.gpus.memory else 1
-        amount = -(-(effect.used + effect.asked) // factor)
-        values = {"resource": effect.key, "quota": f"{effect.of.namespace}/{effect.of.quota}", "pod": scene.pod.name}
-        label = Text("quota.raise", **values, amount=f"{amount:,}")
-        patch = json.dumps({"spec": {"hard": {effect.key: str(amount)}}}, separators=(",", ":"))
-        words = ("-n", effect.of.namespace, "patch", "resourcequota", effect.of.quota, "--type", "merge", "-p", patch)
-        yield act(label, kubectl(*words))
 
 
 def _figures(effect: Effect | None) -> dict[str, object]:

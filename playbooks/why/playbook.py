@@ -153,6 +153,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         findings=[*findings, *background(list(scene.nodes.values())), *taken],
         tables=tables,
         gaps=gaps,
+        pod_status=snapshot.pod.shown_status if snapshot.pod else "",
     )
 
 

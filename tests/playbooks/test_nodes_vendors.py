@@ -88,7 +88,7 @@ def test_only_nvidia_s_unhealthy_cards_have_xid_errors(tmp_path: Path, of_nvidia
 def test_a_node_of_another_vendor_without_a_registration_is_told_in_that_vendor_s_words(tmp_path: Path) -> None:
     report = ask(tmp_path, *healthy(), npus(registered=False, offered=0))
     assert faults(report) == ["node-unregistered"]
-    assert "NPUs" in cause(report).claim
+    assert "NPU" in cause(report).claim
     assert "ascend" in commands(report)[0]
     assert not any(
         "hami-device-plugin" in command.replace("hami-ascend-device-plugin", "") for command in commands(report)

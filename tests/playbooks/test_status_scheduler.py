@@ -241,7 +241,10 @@ def test_a_pod_that_only_the_scheduler_counts_is_told_with_the_difference(tmp_pa
     holder = running("holder", "gpu-1", ("GPU-gpu-1", 1024, 0))
     report = process(tmp_path, holder, metrics=scrape(counted("holder", GIB), counted("gone", 8 * GIB)))
     assert codes(report) == ["scheduler-ledger-stale"]
-    assert "still counts ml/gone (8,192 MiB on 1 GPU of gpu-1), which no live pod holds" in report.verdict
+    assert (
+        "takes 1 GPU of gpu-1 for used: it still counts 8,192 MiB for ml/gone, which no live pod holds"
+        in report.verdict
+    )
     assert table(report, "scheduler's count") == [
         {
             "node": "gpu-1",

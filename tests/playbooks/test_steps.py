@@ -271,11 +271,11 @@ def answers(language: Language) -> dict[str, Report]:
 
 _LOOKS = re.compile(
     r"(Afterwards|Ask|Check|Compare|Find|If HAMi runs|List|Look|Read|See|Show|Run nvidia-smi|Take a profile)\b"
-    r"|Wait until|Container \w+ is privileged"
+    r"|Wait until|Wait some seconds|Container \w+ is privileged"
 )
 _ACTS = re.compile(
     r"(?:^|[,;:.] (?:and |then |or |else )?|\band )"
-    r"(?:recreate|restart|remove|upgrade|set|label|scale|delete|turn|edit|reset|replace)\b",
+    r"(?:recreate|restart|remove|end|upgrade|set|label|scale|delete|turn|edit|reset|replace)\b",
     re.IGNORECASE,
 )
 """English words with which a label tells to look, and those with which it tells to change something."""

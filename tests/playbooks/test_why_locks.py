@@ -62,9 +62,9 @@ def test_a_lock_whose_owner_runs_with_its_gpus_was_left_behind(tmp_path: Path, v
     report = refused_by(tmp_path, f"{ago(60)},ml,other", version, served())
     found = cause(report)
     assert (found.code, found.confidence, found.scope.nodes) == ("node-lock-dangling", "confirmed", ("gpu-1",))
-    assert "ml/other has its GPUs but still locks gpu-1 (60 s)" in report.verdict
+    assert "gpu-1 is still locked for ml/other, which already has its GPUs" in report.verdict
     assert {"Running", "success"} <= set(quotes(report))
-    wait, _, release = found.next_actions  # no upgrade: its allocation did not fail
+    wait, release = found.next_actions  # no upgrade: its allocation did not fail
     assert (wait.label.startswith("Wait until "), release.changes_cluster) == (True, True)
 
 
@@ -83,7 +83,7 @@ def test_a_lock_with_a_live_owner_is_held(tmp_path: Path, version: str) -> None:
     report = refused_by(tmp_path, f"{ago(40)},ml,other", version, bound())
     found = cause(report)
     assert (found.code, found.confidence, found.scope.nodes) == ("node-lock-held", "confirmed", ("gpu-1",))
-    assert "ml/other locked gpu-1 40 s ago" in report.verdict
+    assert "ml/other is being placed on gpu-1 and locked the node 40 s ago" in report.verdict
     assert not any(action.changes_cluster for action in found.next_actions)
 
 
@@ -210,7 +210,7 @@ def test_an_expired_bare_time_is_noise(tmp_path: Path) -> None:
 
 def test_of_a_lock_that_names_no_pod_the_lock_itself_is_looked_at(tmp_path: Path) -> None:
     steps = cause(refused_by(tmp_path, ago(100), "2.5.0")).next_actions
-    assert "{.metadata.annotations.hami\\.io/mutex\\.lock}" in steps[0].command
+    assert "{.metadata.annotations.hami\\.io/mutex\\.lock}" in steps[1].command
     assert not any("get pod" in one.command for one in steps)
 
 
@@ -288,7 +288,10 @@ def test_a_pod_that_fits_now_is_told_when_it_is_tried_next(tmp_path: Path) -> No
     waiting = pod(said=refused(none_of(1, "1 1/1 CardInsufficientMemory"), 60))
     report = ask(tmp_path, cluster(gpu_node(), waiting))
     assert (codes(report), report.severity) == (["waiting-for-retry"], "info")
-    assert "last refused at 2026-11-21T04:59:00Z, next attempt by 2026-11-21T05:04:00Z" in report.verdict
+    assert (
+        "what kept it out at 2026-11-21T04:59:00Z is gone. The next attempt is due by 2026-11-21T05:04:00Z"
+        in report.verdict
+    )
 
 
 def test_a_retry_that_is_overdue_is_a_warning_and_points_at_the_log(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_refusal_by_the_plugin_itself_is_not_blamed_on_the_node(tmp_path: Path
     assert codes(report) == ["allocate-failed"]
     assert line in quotes(report)
     assert other not in quotes(report)
-    assert "another number of GPUs" in cause(report).claim
+    assert "more or fewer GPUs" in cause(report).claim
 
 
 APPLIED = """{"env":[{"name":"DB","value":"hunter2"}]}"""

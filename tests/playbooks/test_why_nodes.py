@@ -53,7 +53,7 @@ def with_register(text: str) -> Object:
 
 def test_a_node_that_should_have_cards_and_registered_none(tmp_path: Path) -> None:
     found = unregistered(tmp_path, node("gpu-1", labels={"gpu": "on"}))
-    assert (found.code, "has registered no GPUs" in found.claim) == ("node-unregistered", True)
+    assert (found.code, found.claim.startswith("Not registered with HAMi: gpu-1.")) == ("node-unregistered", True)
     assert found.next_actions[0].key == "node-unregistered.no-plugin"
 
 
@@ -220,7 +220,7 @@ def test_unhealthy_cards_are_looked_at_before_the_pod_goes_elsewhere(tmp_path: P
     waiting = pod(nodeSelector={"pool": "sick"})
     report = refusal(tmp_path, "1/1 CardNotHealth", waiting, sick, gpu_node("gpu-2"), plugin_pod("gpu-1"))
     assert [(step.label.split(":")[0], step.changes_cluster) for step in cause(report).next_actions] == [
-        ("Check what is wrong with gpu-1 and its device plugin", False),
+        ("Find the GPUs that are registered as unhealthy, and their Xid errors in dmesg on gpu-1", False),
         ("Either", True),
         ("Or", True),
     ]
@@ -298,7 +298,7 @@ def test_a_quota_of_memory_tells_its_figures_and_where_to_look(tmp_path: Path) -
         tmp_path, "1/1 ResourceQuotaNotFit", pod(limits=gpu(memory=4000)), gpu_node(), holder(9000), quota(gpumem=10000)
     )
     assert codes(report) == ["resource-quota-not-fit"]
-    assert "nvidia.com/gpumem exceeded: 9,000 of 10,000 MiB used, 1 x 4,000 MiB asked" in report.verdict
+    assert "nvidia.com/gpumem is exceeded: 9,000 of 10,000 MiB used, 1 x 4,000 MiB asked" in report.verdict
     assert "10000" in quotes(report)
     assert "quota ml" in commands(report)
 
@@ -309,7 +309,7 @@ def test_a_quota_of_cores_is_told_in_cores(tmp_path: Path) -> None:
     unrelated["spec"]["hard"] = {"pods": "10"}
     report = refusal(tmp_path, "1/1 ResourceQuotaNotFit", waiting, gpu_node(), unrelated, quota(gpucores=50))
     assert codes(report) == ["resource-quota-not-fit"]
-    assert "nvidia.com/gpucores exceeded: 0 of 50 used, 60 asked" in report.verdict
+    assert "nvidia.com/gpucores is exceeded: 0 of 50 used, 60 asked" in report.verdict
     assert {"50", "60"} <= set(quotes(report))
 
 

@@ -113,7 +113,7 @@ def test_an_init_container_that_keeps_failing_is_not_called_running(tmp_path: Pa
     state = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container"}}
     end = {"terminated": {"exitCode": 22, "reason": "Error"}}
     report = report_on(tmp_path, behind_init({"name": "fetch", "state": state, "lastState": end, "restartCount": 8}))
-    assert "On gpu-1 an init container keeps failing" in report.verdict
+    assert "An init container keeps failing on gpu-1" in report.verdict
     assert "container fetch exited with code 22" in cause(report).claim
 
 
@@ -122,7 +122,7 @@ def test_a_sidecar_that_keeps_failing_is_told_although_the_others_run(tmp_path: 
     mesh = {"name": "mesh", "state": state, "lastState": {"terminated": {"exitCode": 1, "reason": "Error"}}}
     main = {"name": "main", "state": RUNNING, "ready": True}
     report = report_on(tmp_path, placed(phase="Running", initContainerStatuses=[mesh], containerStatuses=[main]))
-    assert "Running on gpu-1, but it keeps failing" in report.verdict
+    assert "It keeps failing on gpu-1" in report.verdict
 
 
 # ---------------------------------------------------------------------------------------------------- the node

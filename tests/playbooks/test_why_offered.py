@@ -217,7 +217,7 @@ def wants_cpus(cpus: str) -> Object:
 def test_more_of_a_resource_than_any_node_has_is_told_with_both_figures_and_what_to_ask_for(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(with_cpus("gpu-1", "64"), with_cpus("gpu-2", "96"), wants_cpus("1000")))
     assert codes(report)[0] == "kubernetes-filter"
-    assert report.verdict.startswith("Waiting will not help: the pod requests 1,000 of cpu, the largest node has 96;")
+    assert report.verdict.startswith("The pod requests 1,000 of cpu, and the largest node has 96;")
     assert "1000" in quotes(report)
     assert cause(report).evidence[-1].quote == "96"
     assert labels(report)[0].startswith("Set requests cpu to at most 96 in all its containers (now 1,000): no node has")
@@ -236,7 +236,7 @@ def test_memory_is_told_in_the_unit_of_the_request(tmp_path: Path) -> None:
     one["status"]["allocatable"]["memory"] = "1056763428Ki"
     waits = pod(limits=gpu(memory=1000) | {"memory": "4Ti"}, said=refused(none_of(1, "1 Insufficient memory")))
     report = ask(tmp_path, cluster(one, waits))
-    assert "the pod requests 4,096 GiB of memory, the largest node has 1,007.8 GiB" in report.verdict
+    assert "The pod requests 4,096 GiB of memory, and the largest node has 1,007.8 GiB" in report.verdict
     assert labels(report)[0].startswith(
         "Set requests memory to at most 1,007 GiB in all its containers (now 4,096 GiB)"
     )
@@ -246,7 +246,7 @@ def test_what_several_containers_ask_for_together_is_quoted_of_each(tmp_path: Pa
     waits = wants_cpus("60")
     waits["spec"]["containers"].append(container({"cpu": "50"}, name="other"))
     report = ask(tmp_path, cluster(with_cpus("gpu-1", "64"), with_cpus("gpu-2", "96"), waits))
-    assert "the pod requests 110" in report.verdict
+    assert "The pod requests 110" in report.verdict
     assert {"60", "50"} <= set(quotes(report))
 
 
@@ -284,7 +284,7 @@ def test_nodes_that_the_pods_own_selector_leaves_out_are_offered_whatever_comes_
     others = [gpu_node(f"other-{number}", card(f"GPU-{number}"), card(f"GPU-{number}b")) for number in range(2)]
     report = ask(tmp_path, cluster(chosen(card()), *others, waits))
     assert codes(report)[0] == "node-insufficient-device"
-    assert any("(other-0, other-1 would take the pod now); edit Pod" in label for label in labels(report))
+    assert any("(other-0, other-1 would take the pod now); in Pod" in label for label in labels(report))
 
 
 def test_an_unregistered_node_is_no_reason_to_keep_the_others_back(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_an_unregistered_node_is_no_reason_to_keep_the_others_back(tmp_path: Pat
     waits = pod(nodeSelector={"pool": "a"}, said=refused(none_of(2, "1 node unregistered")))
     report = ask(tmp_path, cluster(silent, *elsewhere(1), waits))
     assert codes(report)[0] == "node-unregistered"
-    assert any("(other-0 would take the pod now); edit Pod" in label for label in labels(report))
+    assert any("(other-0 would take the pod now); in Pod" in label for label in labels(report))
 
 
 def test_more_nodes_than_are_named_are_not_read_as_all(tmp_path: Path) -> None:

@@ -336,7 +336,8 @@ def numa_world(policy: str, idle_numa: int = 1, version: str = "2.7.1") -> list[
 def test_a_pod_that_is_not_spread_is_told_that_numa_nodes_come_first(tmp_path: Path) -> None:
     report = ask(tmp_path, numa_world("spread"))
     assert (
-        "stands beside ml/older, while GPU-1 is idle: HAMi 2.7.1 sorts GPUs by NUMA node first" in cause(report).claim
+        "shares its GPU with ml/older while GPU-1 is idle: HAMi 2.7.1 prefers the GPUs of one NUMA node"
+        in cause(report).claim
     )
 
 

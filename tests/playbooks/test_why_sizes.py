@@ -66,11 +66,11 @@ def labels_of(report: Report) -> list[str]:
 def test_more_than_the_chosen_nodes_cards_have_is_told_as_such_and_where_it_would_fit(tmp_path: Path) -> None:
     report = asked(tmp_path, pod(limits=gpu(memory=20000), nodeSelector={"pool": "small"}), small(), large())
     assert codes(report)[0] == "card-insufficient-memory"
-    expected = "Waiting will not help: no GPU of gpu-1 has 20,000 MiB, even empty: at most 15,360 MiB (NVIDIA small)."
+    expected = "No GPU of gpu-1 has the 20,000 MiB asked for: at most 15,360 MiB (NVIDIA small). Waiting will not help."
     assert report.verdict == expected
     assert any('"devmem": 15360' in quote for quote in quotes(report))
     assert (
-        "from the nodeSelector, if the pod may run elsewhere (gpu-2 would take the pod now); edit Pod"
+        "from the nodeSelector, if the pod may run elsewhere (gpu-2 would take the pod now); in Pod"
         in labels_of(report)[0]
     )
     assert "at most 15,360 MiB per GPU" in labels_of(report)[1]
@@ -78,7 +78,10 @@ def test_more_than_the_chosen_nodes_cards_have_is_told_as_such_and_where_it_woul
 
 def test_a_node_affinity_is_loosened_as_well(tmp_path: Path) -> None:
     report = asked(tmp_path, pod(limits=gpu(memory=20000), affinity=AFFINITY), small(), large())
-    assert "Remove the required nodeAffinity pool In small (gpu-2 would take the pod now); edit" in labels_of(report)[0]
+    assert (
+        "Remove the required nodeAffinity pool In small (gpu-2 would take the pod now); in Pod ml/wl"
+        in labels_of(report)[0]
+    )
 
 
 def test_nodes_that_would_not_take_it_either_are_not_offered(tmp_path: Path) -> None:
@@ -100,7 +103,7 @@ def test_the_pods_own_type_annotation_chooses_too(tmp_path: Path) -> None:
     waiting = pod(limits=gpu(memory=20000), annotations={"nvidia.com/use-gputype": "small"})
     report = asked(tmp_path, waiting, small(), large())
     told = next(finding for finding in report.findings if finding.code == "card-insufficient-memory")
-    assert told.claim.startswith("Waiting will not help: no GPU of gpu-1 has 20,000 MiB")
+    assert "No GPU of gpu-1 has the 20,000 MiB asked for" in told.claim
 
 
 def test_where_a_card_is_large_enough_waiting_may_help(tmp_path: Path) -> None:
@@ -139,7 +142,7 @@ def test_a_smaller_request_is_written_where_it_is_set_with_the_value_now_and_the
 def test_what_cannot_be_changed_in_place_is_said_to_be_made_anew(tmp_path: Path) -> None:
     alone = steps_of(asked(tmp_path / "alone", pod(limits=gpu(memory=20000)), small()))[0]
     assert "in Pod ml/wl set limits" in alone[0]
-    assert alone[0].endswith("a pod's spec is fixed, so the pod is deleted and created anew")
+    assert alone[0].endswith("its spec is fixed: delete it and create it anew")
     assert alone[1].startswith(
         "kubectl -n ml get pod wl -o yaml | kubectl set resources --local -f - -c main --limits="
     )
@@ -147,7 +150,7 @@ def test_what_cannot_be_changed_in_place_is_said_to_be_made_anew(tmp_path: Path)
     assert alone[2]
     job = steps_of(asked(tmp_path / "job", owned(pod(limits=gpu(memory=20000)), "Job", "train"), small()))[0]
     assert "in Job ml/train set limits" in job[0]
-    assert job[0].endswith("a Job's pod template is fixed: delete the Job and apply its manifest anew")
+    assert job[0].endswith("its pod template is fixed: delete the Job and create it anew")
     assert job[1:] == ("kubectl -n ml get job train -o yaml", True)
 
 

@@ -54,7 +54,7 @@ def test_a_pod_that_only_the_scheduler_knows_is_named_with_its_gpu(tmp_path: Pat
     report = by_metrics(tmp_path, cluster(gpu_node(), *refused_again(count=1, first=30)), line)
     found = cause(report)
     assert (found.code, found.confidence, found.scope.nodes) == ("scheduler-ledger-stale", "confirmed", ("gpu-1",))
-    assert "still counts ml/gone (15,360 MiB on 1 GPU of gpu-1)" in report.verdict
+    assert "takes 1 GPU of gpu-1 for used: it still counts 15,360 MiB for ml/gone" in report.verdict
     assert line in quotes(report)
     assert commands(report) == [f"kubectl -n {HAMI} rollout restart deployment/hami-scheduler"]
 

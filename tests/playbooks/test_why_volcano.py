@@ -45,8 +45,8 @@ def unavailable(reasons: str) -> Object:
     [
         ("1 no enough gpu cards on node b1, 2 Insufficient volcano.sh/vgpu-number", "at most one vGPU of each GPU"),
         ("3 not enough gpu cards on this node", "at most one vGPU of each GPU"),
-        ("3 Insufficient volcano.sh/vgpu-memory", "offers too little of it"),
-        ("1 node not initialized with devicehamivgpu, 2 Insufficient cpu", "has not registered that node"),
+        ("3 Insufficient volcano.sh/vgpu-memory", "offers too little of what the pod asks for"),
+        ("1 node not initialized with devicehamivgpu, 2 Insufficient cpu", "has not registered a node"),
         ("3 hami-vgpuDeviceSharing error", "refused the node"),
         ("3 not enough gpu fitted on this node", "refused the node"),
     ],
@@ -251,7 +251,8 @@ def test_a_deployment_whose_pod_the_webhook_refused_is_told_why(tmp_path: Path, 
     report = ask(tmp_path, refused_deployment(DENIED + "pod has node assigned"), asked)
     assert codes(report) == ["admission-denied"]
     assert (
-        "HAMi's webhook refused it (pod has node assigned); its owner is ReplicaSet trainer-6d5f7c9b8" in report.verdict
+        report.verdict
+        == "A pod of ReplicaSet trainer-6d5f7c9b8 was never created: HAMi's webhook refused it (pod has node assigned)."
     )
     assert report.findings[0].evidence[0].quote.endswith("denied the request: pod has node assigned")
     assert "nodeSelector" in cause(report).next_actions[0].label
@@ -291,7 +292,8 @@ def test_a_statefulset_with_a_privileged_container_is_told_why(tmp_path: Path, a
     told = f"create Pod db-0 in StatefulSet db failed error: {DENIED}container main is privileged"
     report = ask(tmp_path, cluster(top, event(top, "FailedCreate", told)), asked)
     assert codes(report) == ["admission-denied"]
-    assert "(container main is privileged); its owner is StatefulSet db" in report.verdict
+    assert "A pod of StatefulSet db was never created" in report.verdict
+    assert "(container main is privileged)" in report.verdict
 
 
 def test_a_refusal_by_kubernetes_own_quota_is_not_blamed_on_hami(tmp_path: Path) -> None:

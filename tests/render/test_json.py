@@ -78,7 +78,7 @@ def test_a_report_without_findings_keeps_every_key():
         SCHEMA, "pending", "lab", "2026-11-21T05:00:00Z", Subject("Cluster", "", "lab"), "None.", "info", ()
     )
     written = json.loads(as_json(nothing))
-    optional = {"cache_age_s", "change"}
+    optional = {"cache_age_s", "change", "pod_status"}
     assert list(written) == [name for name in Report.__struct_fields__ if name not in optional]
     assert written["findings"] == written["tables"] == written["gaps"] == []
 

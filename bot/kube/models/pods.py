@@ -192,6 +192,19 @@ class Pod(Resource, frozen=True):
         return next((status for status in self.status.container_statuses or () if status.name == name), None)
 
     @property
+    def shown_status(self) -> str:
+        """The pod's state in kubectl's words, as its column STATUS has them: `CrashLoopBackOff`, `Pending`."""
+        if self.metadata.deletion_timestamp:
+            return "Terminating"
+        for prefix, containers in ("Init:", self.status.init_container_statuses), ("", self.status.container_statuses):
+            for state in (container.state for container in containers or ()):
+                if state.waiting and state.waiting.reason not in ("", "PodInitializing"):
+                    return prefix + state.waiting.reason
+                if state.terminated and (state.terminated.exit_code or not prefix):
+                    return prefix + (state.terminated.reason or f"ExitCode:{state.terminated.exit_code}")
+        return self.status.reason or self.status.phase
+
+    @property
     def refusal(self) -> str:
         """Why the pod's scheduler found no node for the pod; empty where it found one, or has not tried."""
         told = self.condition("PodScheduled")

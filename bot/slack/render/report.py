@@ -20,6 +20,7 @@ from bot.render.words import (
     SEVERITIES,
     about,
     changed,
+    doubted,
     heading,
     moment,
     names_told,
@@ -158,13 +159,12 @@ def _verdict(report: Report, say: Texts) -> tuple[str, str]:
 def _head(report: Report, cause: Finding | None, room: Room, pieces_of: Callable[..., list[Part]]) -> list[Block]:
     """The verdict and what it is about. `pieces_of` gives text as pieces of rich text."""
     verdict, rest = _verdict(report, room.say)
-    verdict = room.text(verdict, _VERDICT)
+    verdict = room.text(doubted(verdict, report), _VERDICT)
     level = report.verdict_severity
     title = room.say.words(
         Text("slack.verdict", mark=MARKS[level], severity=made(heading, SEVERITIES[level]), verdict=verdict)
     )
-    doubt = Text("render.doubt") if cause is not None and cause.confidence == "suspected" else ""
-    facts = [(Text("render.about"), room.text(together(about(report), doubt, by=", "), _NAME))]
+    facts = [(Text("render.about"), room.text(about(report), _NAME))]
     if detail := cause.claim if cause is not None and cause is not report.told_by else rest:
         facts.append((Text("render.detail"), room.text(detail, _CLAIM)))
     if cause is not None and not names_told(cause.text).issuperset(cause.scope.nodes):

@@ -42,12 +42,15 @@ def refused_at_creation(scene: AbsentScene) -> Iterator[Finding]:
     # What the webhook or the API said, without what the controller put before it.
     marks = (" denied the request: ", " failed error: ", "Error creating: ")
     why = next((event.message.split(mark, 1)[1] for mark in marks if mark in event.message), event.message)
-    key = "admission-denied.hami" if by_hami else "admission-denied.claim"
-    claim = Text(key, pod=scene.wanted.name, owner=f"{owner.kind} {owner.name}", why=why)
+    keys = ("admission-denied.claim", "admission-denied.hami")
+    if scene.wanted.kind != "Pod":
+        keys = ("admission-denied.of", "admission-denied.hami-of")
+    claim = Text(keys[by_hami], pod=scene.wanted.name, owner=f"{owner.kind} {owner.name}", why=why)
     describe = kubectl("-n", event.namespace, "describe", owner.kind.lower(), owner.name)
     actions = [step(Text("admission-denied.check"), describe)]
     change = remedy(why)
     if by_hami and change:
+        actions.clear()
         about = ("resourcequota",) if change == BY_QUOTA else (owner.kind.lower(), owner.name)
         look = kubectl("-n", event.namespace, "get", *about, "-o", "yaml")
         if scene.wanted.kind == "Deployment" and change != BY_QUOTA:  # its ReplicaSet follows it

@@ -88,7 +88,7 @@ def where_it_answers(hook: Hook | None) -> tuple[NextAction, ...]:
 
 def certificates(hook: Hook) -> tuple[NextAction, ...]:
     look = kubectl("get", KIND.lower(), hook.config.name, "-o", "jsonpath={.webhooks[*].clientConfig.caBundle}")
-    return (step(Text("webhook-untrusted.look"), look),)
+    return (act(Text("webhook-untrusted.write", config=hook.config.name), look),)
 
 
 def _renewals(hook: Hook) -> tuple[NextAction, ...]:
@@ -311,7 +311,8 @@ def _broken(
         values = {"service": name, "key": key, "own": own or Text("render.unset"), "now": value}
         select = kubectl("-n", asked.namespace, "patch", "service", asked.name, "-p", patch)
         text = Text("webhook-unreachable.no-match", service=name, label=f"{key}={value}")
-        return text, shown, act(Text("webhook-unreachable.select", **values), select)
+        key = "webhook-unreachable.select" if fails(hook) else "webhook-unreachable.select-then"
+        return text, shown, act(Text(key, **values), select)
     port = asked.port or _HTTPS
     used = next((service_port for service_port in spec.ports or () if service_port.port == port), None)
     if spec.ports and used is None:

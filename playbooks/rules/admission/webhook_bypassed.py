@@ -24,6 +24,7 @@ _OVERWRITE = "force-overwrite-default-scheduler"
 _SAME_MOMENT_S = 3
 _CLAIMS = {
     "claim": "webhook-bypassed.claim",
+    "unexplained": "webhook-bypassed.unexplained",
     "privileged": "webhook-bypassed.privileged",
     "opted-out": "webhook-bypassed.opted-out",
     "unselected": "webhook-bypassed.unselected",
@@ -36,6 +37,7 @@ _CLAIMS = {
 }
 _FIXES = {
     "claim": "webhook-bypassed.check",
+    "unexplained": "webhook-bypassed.check",
     "privileged": "webhook-bypassed.fix-privileged",
     "opted-out": "webhook-bypassed.fix-opted-out",
     "unselected": "webhook-bypassed.fix-unselected",
@@ -97,9 +99,9 @@ def missed(
     elif not broken and (late := _answered_late(scene)) is not None:
         how, shown = "unanswered", [late]
     else:
-        how, shown = "claim", []
+        how, shown = "claim" if broken else "unexplained", []
     bypassed = _bypassed(scene, next(iter(asked)), how, [*shown, *proofs], reason)
-    return [*broken, bypassed] if how == "claim" else [bypassed, *broken]
+    return [*broken, bypassed] if broken and how == "claim" else [bypassed, *broken]
 
 
 @rule("webhook-bypassed", "wrong-scheduler", "webhook-missing", "webhook-unreachable", "webhook-untrusted")
@@ -171,8 +173,9 @@ def _bypassed(
         steps = [edit_owner(pod, fix, removed)]
     else:
         look = kubectl_pod(pod, "get", "-o", "yaml")
-        if how == "claim":
-            look = f"kubectl get {KIND.lower()}s -o wide"
+        if how in ("claim", "unexplained"):
+            hook = scene.webhook.hook if scene.webhook else None
+            look = kubectl("get", KIND.lower(), hook.config.name if hook else "hami-webhook", "-o", "yaml")
         elif how == "namespace":
             look = kubectl("get", "namespace", pod.namespace, "--show-labels")
             if reason and reason.may_go:  # what else the selector may want is the team's to say

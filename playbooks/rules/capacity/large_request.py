@@ -7,6 +7,7 @@ changes: to ask for less, to use nodes that the pod's own selection leaves out, 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec import structs
@@ -23,7 +24,7 @@ from bot.hami.version import Version
 from bot.kube.models import Container, Node, Pod
 from bot.kube.selectors import SELECTOR_TEXT, NodeFilter
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, Finding, NextAction, step
+from bot.report import Confidence, Evidence, Finding, NextAction, one_line, step
 from bot.texts import Text, listed
 from playbooks import quotes
 from playbooks.quotes import kubectl
@@ -274,9 +275,12 @@ def _of_largest(scene: PodScene, claim: Text) -> list[Evidence]:
         name: [one.card.memory_mib for one in scene.view.cards(name) if scene.is_asked_for(one.card)]
         for name in scene.refusals_when_empty
     }
-    by = len if claim.key == "impossible-anywhere.number" else max
-    name = max(filter(sizes.get, sizes), key=lambda name: by(sizes[name]), default="")
-    return [quotes.of_cards(scene.nodes[name])] if name else []
+    if claim.key == "impossible-anywhere.number":
+        name = max(filter(sizes.get, sizes), key=lambda name: len(sizes[name]), default="")
+        return [quotes.of_cards(scene.nodes[name])] if name else []
+    name = max(filter(sizes.get, sizes), key=lambda name: max(sizes[name]), default="")
+    cards = (one.card for one in scene.view.cards(name) if scene.is_asked_for(one.card)) if name else ()
+    return [quotes.of_card(scene.nodes[name], max(cards, key=attrgetter("memory_mib")).uuid)] if name else []
 
 
 def _claim(scene: PodScene) -> Text:
@@ -368,7 +372,8 @@ def why_pinned(scene: PodScene, told: Finding) -> Part | None:
         keys = request_amounts.annotated(scene, what) if own != told.code else []
         if keys and any(change.what == what for change in scene.once(_changes)):
             proofs = [quotes.of_pod_annotation(scene.pod, key) for key in keys]
-            return Part(Text("large.pinned", keys=listed(keys)), proofs)
+            allowed = (f"{key}: {scene.pod.metadata.annotation(key)}" for key in keys)
+            return Part(Text("large.pinned", allowed=listed(one_line(pair, 100) for pair in allowed)), proofs)
     return None
 
 

@@ -41,13 +41,19 @@ def command(*words: str) -> str:
 
 
 def alternatives(ways: Sequence[Sequence[NextAction]]) -> list[NextAction]:
-    """The steps of ways that are each enough: where several change something, the first change of each says so."""
+    """The steps of ways that are each enough: where several change something, the first change of each says so, and
+    what only looks stands before them or after them all.
+    """
     changes = [next((one for one in way if one.changes_cluster), None) for way in ways]
     keys = dict.fromkeys(one for one in changes if one is not None)
     steps = [one for way in ways for one in way]
     if len(keys) < 2:
         return steps
     first = next(iter(keys))
+    begin = steps.index(first)
+    among = steps[begin:]
+    steps = [*steps[:begin], *(one for one in among if one.changes_cluster)]
+    steps += [one for one in among if not one.changes_cluster]
     marked = {one: Text("words.either" if one is first else "words.or", step=one.text) for one in keys}
     return [act(marked[one], one.command) if one in marked else one for one in steps]
 

@@ -17,7 +17,7 @@ from bot.hami.vendors import FIRST, vendor_of_resource
 from bot.hami.version import NEWEST_READ, Version
 from bot.kube.recording.redact import masked
 from bot.kube.times import read_go_duration
-from bot.report import Confidence, Evidence, Finding, Severity, step
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity, act, step
 from bot.texts import Prose, Text, clauses
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import escape, kubectl, of_object
@@ -89,6 +89,13 @@ def _finding(
 
 def managed_proof(config: SchedulerConfig) -> Evidence:
     return _proof(config, "managedResources")
+
+
+def to_managed(config: SchedulerConfig, resources: Prose) -> NextAction:
+    """The step that makes kube-scheduler leave the resources to HAMi."""
+    namespace, name = config.config_map.namespace, config.config_map.name
+    label = Text("extender-misconfigured.add", map=f"{namespace}/{name}", file=config.key, resource=resources)
+    return act(label, kubectl("-n", namespace, "edit", "configmap", name))
 
 
 def _proof(config: SchedulerConfig, word: str) -> Evidence:

@@ -173,7 +173,9 @@ def predecessors(scene: PodScene) -> Iterator[Finding]:
         claim = sentences(claim, Text("hami-not-installed.says", scheduler=scheduler, words=said))
     text = node.metadata.annotation(key) or ""
     proofs = [*scene.words, quotes.of_node_annotation(node, key, one_line(text, _LONGEST_WORDS))]
-    holders = kubectl("get", "pods", "-A", "--field-selector", f"spec.nodeName={node.name}")
+    columns = "NAMESPACE:.metadata.namespace,POD:.metadata.name,LIMITS:.spec.containers[*].resources.limits"
+    of_node = ("--field-selector", f"spec.nodeName={node.name}", "-o", f"custom-columns={columns}")
+    holders = kubectl("get", "pods", "-A", *of_node)
     look, replace = Text("hami-not-installed.holders", node=node.name), Text("hami-not-installed.replace")
     steps = [step(look, holders), act(replace)]
     yield finding("not-enough-evidence", claim, "suspected", proofs=proofs, actions=steps)

@@ -123,12 +123,8 @@ def who_cordoned(node: str) -> NextAction:
     return step(Text("card-cordoned.who", node=node), show)
 
 
-def repair(node: str, proof: Evidence, vendor: Vendor, plugin: DaemonPod | None = None) -> list[NextAction]:
+def repair(node: str, proof: Evidence, vendor: Vendor, plugin: Pod | DaemonPod | None = None) -> list[NextAction]:
     """The steps for GPUs that are registered as unhealthy, which `proof` quotes: what to look at, what to do then."""
-    look = Text("card-not-healthy.look-xid" if vendor is FIRST else "card-not-healthy.look", node=node)
-    return [step(look, proof.command), *([once_healthy(node, plugin)] if plugin else [])]
-
-
-def once_healthy(node: str, plugin: Pod | DaemonPod) -> NextAction:
-    """The step that has unhealthy GPUs of the node mended and registered anew."""
-    return act(Text("card-not-healthy.restart", node=node), kubectl_pod(plugin, "delete"))
+    label = Text("card-not-healthy.look-xid" if vendor is FIRST else "card-not-healthy.look", node=node)
+    restart = [act(Text("card-not-healthy.restart", node=node), kubectl_pod(plugin, "delete"))] if plugin else []
+    return [step(label, proof.command), *restart]

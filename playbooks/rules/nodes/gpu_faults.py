@@ -200,7 +200,7 @@ def counted_otherwise(node: NodeScene) -> list[NodeCause]:
         steps = [_turned_off(others[0], node.name, gpus.resource)]
     if own := node.side.plugin_pods:
         restart = quotes.kubectl_pod(own[0], "delete")
-        steps.append(act(Text("second-device-plugin.restart"), restart))
+        steps.append(act(Text("second-device-plugin.restart", node=node.name), restart))
     why = f"{gpus.resource} {gpus.capacity} {gpus.slots}{' seen' if others else ''}"
     sure = "confirmed" if others else "suspected"
     return [NodeCause("second-device-plugin", why, node.name, claim, proofs, steps, confidence=sure)]

@@ -115,7 +115,7 @@ def _not_wanted(sets: PluginSets, node: NodeScene) -> list[NodeCause]:
         claims.append(Text("device-plugin-not-selected.claim", **values))
         wanted = sorted((daemon_set.spec.template.spec.node_selector or {}).items())
         set_it = kubectl("label", "node", node.name, *(f"{key}={value}" for key, value in wanted))
-        steps.append(act(Text("device-plugin-not-selected.label"), set_it))
+        steps.append(act(Text("device-plugin-not-selected.label", **values), set_it))
     if kept.taint:
         also = "device-plugin-not-selected.nor" if claims else "device-plugin-not-selected.taint"
         claims.append(Text(also, **values))

@@ -199,7 +199,13 @@ def less_promised(scene: PlacedScene) -> list[NextAction]:
         steps.append(act(Text("in-container.end-sharer", **values, end=end.how), end.command))
     if seen is not None and not volcano.limited_containers(scene.pod):
         steps.append(set_to("deviceMemoryScaling", 1, scaling_of(scene) or 1, node, seen, plugins=scene.plugins))
-    return steps or [step(Text("in-container.fix-full"), prose.command("gpus", "--node", node))]
+    return steps or strangers(node)
+
+
+def strangers(node: str) -> list[NextAction]:
+    """The steps to find and end what uses the node's GPUs and is of no pod that HAMi knows."""
+    look = step(Text("in-container.known-pods", node=node), prose.command("gpus", "--node", node))
+    return [look, act(Text("in-container.fix-full", node=node))]
 
 
 class Promised(NamedTuple):

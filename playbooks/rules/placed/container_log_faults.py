@@ -35,6 +35,7 @@ from playbooks.rules.placed.container_faults import (
     of_class,
     scaling_of,
     sharers,
+    strangers,
     without_gpu,
 )
 from playbooks.rules.placed.hami_core import (
@@ -163,7 +164,7 @@ def silent_start(scene: PlacedScene) -> Iterator[Finding]:
         claim = sentences(Text("in-container.silent", container=log.container, node=pod.spec.node_name), fact.text)
         since = quotes.of_pod(pod, running.started_at or "", path_in(pod, log.container, "state.running.startedAt"))
         fix = act(Text("in-container.fix-driver"), kubectl_pod(pod, "get", "-o", "yaml"))
-        yield fault(scene, "hami-core-hang", claim, [*fact.proofs, since], [fix])
+        yield fault(scene, "hami-core-hang", claim, [since, *fact.proofs], [fix])
         return
 
 
@@ -280,8 +281,7 @@ def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
         return _WordMeaning(signature.code, Text("no-gpu.claim", why=part.text), part.steps, proofs=part.proofs)
     short = _shortage(word, scene) if signature.id == "core-torch-oom" else None
     scaling = scene.once(scaling_of)
-    outside = step(Text("in-container.fix-full"), prose.command("gpus", "--node", scene.pod.spec.node_name))
-    freed = less_promised(scene) if (scaling or 1) > 1 else [outside]
+    freed = less_promised(scene) if (scaling or 1) > 1 else strangers(scene.pod.spec.node_name)
     if signature.id == _GPU_FULL and scaling is not None:
         full = "in-container.full-scaled" if scaling > 1 else "in-container.full-plain"
         return _WordMeaning(signature.code, Text(full, scaling=f"{scaling:g}"), freed, full=True)

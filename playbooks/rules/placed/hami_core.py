@@ -237,6 +237,8 @@ def _finding(scene: PlacedScene, crash: _Crash, restarted: _Start | None) -> Fin
     if fact := library_told(scene.plugins):
         claim, proofs = sentences(claim, fact.text), [*proofs, *fact.proofs]
     again, look = recreate(pod, Text("hami-core-crash.recreate")), kubectl_pod(pod, "get", "-o", "yaml")
+    if restarted and crash.status.state.running:
+        again = step(Text("hami-core-crash.wait"), kubectl_pod(pod, "get"))
     advice = act(Text("hami-core-crash.log" if restarted else "hami-core-crash.upgrade"), look)
     steps = (again, advice) if restarted else (advice, again)
     return fault(scene, "hami-core-crash", claim, proofs, steps)

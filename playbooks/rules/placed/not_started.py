@@ -10,14 +10,14 @@ from bot.kube.models import ContainerStatus, Event, Pod
 from bot.kube.recording.redact import NEVER_STARTED
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, NextAction, Severity, act, step
-from bot.texts import Prose, Text, sentences, spaced
+from bot.texts import Prose, Text, sentences, spaced, unstopped
 from playbooks import quotes
-from playbooks.quotes import kubectl_pod
+from playbooks.quotes import kubectl_logs, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import between_restarts, in_trouble, of_end, path_in, statuses, stuck
 from playbooks.rules.common.findings import finding, in_events, in_messages, log_line, signed
-from playbooks.rules.common.holders import recreate
+from playbooks.rules.common.holders import edit_owner, recreate
 from playbooks.rules.placed.container_faults import shares
 from playbooks.scenes.placed_pod import PlacedScene
 
@@ -35,6 +35,7 @@ _CALM = timedelta(minutes=2)
 _LOADING = timedelta(minutes=10)
 """How long a container that runs may take until it is ready: models are large."""
 _TOPOLOGY = "TopologyAffinityError"
+_OUT_OF_MEMORY = "OOMKilled"
 _PROBE_KILLS = re.compile(r"Container (\S+) failed (\w+) probe, will be restarted")
 
 
@@ -59,8 +60,11 @@ def failed(scene: PlacedScene) -> Iterator[Finding]:
         why = Text("image-or-start-failure.topology", why=why)
         fix = Text("image-or-start-failure.topology-fix", node=pod.spec.node_name or "?")
         steps = [act(fix)]
-    claim = Text("image-or-start-failure.failed", why=why)
-    yield _start_failure(pod, claim, [proof], steps=steps)
+    claim, proofs = Text("image-or-start-failure.failed", why=why), [proof]
+    if ended and ended[1].reason == _OUT_OF_MEMORY:
+        means, shown, steps = _out_of_memory(pod, ended[0].name)
+        claim, proofs = sentences(claim, means), [*proofs, *shown]
+    yield _start_failure(pod, claim, proofs, steps=steps)
 
 
 def runs(scene: PlacedScene) -> bool:
@@ -137,17 +141,35 @@ def not_started(scene: PlacedScene) -> Iterator[Finding]:
     if crashed and halted is not None:
         in_init = pod.status.phase == "Pending" and halted in (pod.status.init_container_statuses or ())
         key = "image-or-start-failure.crashing-init" if in_init else "image-or-start-failure.crashing"
-    claim: Prose = Text(key, node=pod.spec.node_name or "?", why=why)
+    claim: Prose = Text(key, node=pod.spec.node_name or "?", why=unstopped(why))
     logs = [log for log in scene.own_logs or () if crashed and halted and log.container == halted.name]
     logs.sort(key=lambda log: log.previous)
     lines = ((log, words) for log in logs for line in reversed(log.lines) if (words := _PANIC.match(line)))
     if panic := next((log_line(log, words[0].rstrip(" :")) for log, words in lines), None):
         claim, proofs = sentences(claim, Text("image-or-start-failure.panic", words=panic.quote)), [*proofs, panic]
+    steps: list[NextAction] = []
+    if crashed and halted is not None:
+        steps = [step(Text("image-or-start-failure.log"), kubectl_logs(pod, halted.name, "--previous", "--tail=50"))]
+        if halted.last_state.terminated and halted.last_state.terminated.reason == _OUT_OF_MEMORY:
+            means, shown, steps = _out_of_memory(pod, halted.name)
+            claim, proofs = sentences(claim, means), [*proofs[:1], *shown, *proofs[1:]]
     bound = pod.condition("PodScheduled")
     since = parse_time(bound.last_transition_time if bound else None) or parse_time(pod.metadata.creation_timestamp)
     calm = halted is None and last is None and since is not None and now - since <= _CALM
     proofs = proofs or [quotes.of_pod(pod, pod.spec.node_name, "{.spec.nodeName}")]
-    yield _start_failure(pod, claim, proofs, severity="info" if calm else "warning")
+    yield _start_failure(pod, claim, proofs, severity="info" if calm else "warning", steps=steps)
+
+
+def _out_of_memory(pod: Pod, name: str) -> tuple[Text, list[Evidence], list[NextAction]]:
+    """What OOMKilled means, the container's limit, and the step to mend it: readers take it for the GPU's memory."""
+    every = [*pod.spec.containers, *(pod.spec.init_containers or ())]
+    resources = next((one.resources for one in every if one.name == name), None)
+    limit = (resources.limits or {}).get("memory") if resources else None
+    if limit is None:
+        more = edit_owner(pod, Text("image-or-start-failure.request-memory", container=name))
+        return Text("image-or-start-failure.node-memory"), [], [more]
+    more = edit_owner(pod, Text("image-or-start-failure.raise-memory", container=name, limit=limit))
+    return Text("image-or-start-failure.memory", limit=limit), [quotes.of_resource(pod, "memory", str(limit))], [more]
 
 
 _PANIC = re.compile(r"^(?:panic: (?:runtime error: [\w :\[\]-]{1,100})?|fatal error: [\w :-]{1,100})")
@@ -219,8 +241,9 @@ def _start_failure(
     severity: Severity = "warning",
     steps: Sequence[NextAction] = (),
 ) -> Finding:
-    describe = step(Text("image-or-start-failure.describe"), kubectl_pod(pod, "describe"))
-    nodes, actions = [pod.spec.node_name], (*steps, describe)
+    nodes, actions = [pod.spec.node_name], steps
+    if not any(action.changes_cluster for action in steps):
+        actions = [*steps, step(Text("image-or-start-failure.describe"), kubectl_pod(pod, "describe"))]
     return finding("image-or-start-failure", claim, nodes=nodes, proofs=proofs, severity=severity, actions=actions)
 
 

@@ -1,8 +1,10 @@
 """Rules about a pod whose node refused its devices after Bind: in whose words, what is behind it, and who placed it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+from msgspec import structs
 
 from bot.hami.installation.install import SchedulerConfig, find_scheduler_config, is_anothers, kube_scheduler_of
 from bot.hami.pods.allocations import BIND_PHASE_KEY, NODE_KEY, reserved_node
@@ -22,7 +24,7 @@ from playbooks.rules.admission.webhook_bypassed import missed
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding, fix_of, log_line
 from playbooks.rules.common.holders import recreate
-from playbooks.rules.installation.extender import managed_proof, never_asked
+from playbooks.rules.installation.extender import managed_proof, never_asked, to_managed
 from playbooks.rules.nodes.gpu_faults import rivals
 from playbooks.rules.nodes.node_causes import NODE_CODES, node_causes
 from playbooks.rules.nodes.plugin_faults import crash_near
@@ -122,7 +124,17 @@ def node_behind_refusal(scene: PlacedScene) -> list[Finding]:
     times = [at for evidence in (*said.words, *said.stripped) if (at := parse_time(evidence.at))]
     vendor = device_asked(scene.pod, scene.config).vendor
     found = node_causes([side], scene.plugin_sets, scene.seen, scene.now, vendor)
-    return found or [cause.told(of=scene.install) for cause in crash_near(side, times, vendor)]
+    found = found or [cause.told(of=scene.install) for cause in crash_near(side, times, vendor)]
+    return _then_recreated(found, scene.pod)
+
+
+def _then_recreated(found: Sequence[Finding], pod: Pod) -> list[Finding]:
+    """The findings behind a refusal; what mends the first one does not start the refused pod again."""
+    first = found[0] if found else None
+    if first is None or any(action.key == "change.recreate" for action in first.next_actions):
+        return list(found)
+    last = recreate(pod, Text("allocate-failed.recreate"))
+    return [structs.replace(first, next_actions=(*first.next_actions, last)), *found[1:]]
 
 
 @rule(
@@ -142,7 +154,8 @@ def placed_without_hami(scene: PlacedScene) -> list[Finding]:
     if (of_volcano := scheduled_by_volcano(pod, install, config, said.proofs, logs=logs, beside=beside)) is not None:
         return [of_volcano]
     asked, owner = asked_resources(pod, config), None if isinstance(scene.owner, Gap) else scene.owner
-    return missed(scene, asked, said.proofs, owner) or _not_asked_about(pod, asked, scene.seen, said)
+    found = missed(scene, asked, said.proofs, owner) or _not_asked_about(pod, asked, scene.seen, said)
+    return _then_recreated(found, pod)
 
 
 def _not_asked_about(pod: Pod, asked: dict[str, str], seen: InstallSeen, said: StartRefusal) -> list[Finding]:
@@ -156,8 +169,7 @@ def _not_asked_about(pod: Pod, asked: dict[str, str], seen: InstallSeen, said: S
         return []
     names = prose.names(sorted(asked))
     claim = Text("extender-misconfigured.unasked", resources=names, file=config.key)
-    edit = kubectl("-n", config.config_map.namespace, "edit", "configmap", config.config_map.name)
-    steps = [act(Text("extender-misconfigured.add", resource=names), edit)]
+    steps = [to_managed(config, names)]
     path = "{.spec.containers[*].resources.limits}"
     proofs = [managed_proof(config), *(quotes.of_pod(pod, name, path) for name in asked), *said.proofs]
     return [finding("extender-misconfigured", claim, proofs=proofs, actions=steps)]

@@ -25,7 +25,7 @@ from playbooks import quotes
 from playbooks.gather.node_side import is_monitor
 from playbooks.quotes import kubectl, kubectl_exec, kubectl_logs, kubectl_pod
 from playbooks.rule import rule
-from playbooks.rules.common.containers import GpuContainers
+from playbooks.rules.common.containers import GpuContainers, path_in
 from playbooks.rules.common.findings import Part, finding
 from playbooks.rules.common.holders import edit_owner, recreate, without_env
 from playbooks.rules.placed.container_faults import (
@@ -72,6 +72,9 @@ def running(scene: PlacedScene) -> Iterator[Finding]:
         claim, proofs = sentences(claim, first.text), [*proofs, *first.proofs]
     elif scene.seen or not pod.spec.resource_claims:  # HAMi-DRA makes a request for a GPU a claim
         claim = sentences(claim, Text("running.fine" if scene.seen else "running.asks-none"))
+        for status in (pod.status.container_statuses or ())[:1]:
+            path = path_in(pod, status.name, "restartCount")
+            proofs.append(quotes.of_pod(pod, str(status.restart_count), path))
     ordered = sorted(remarks, key=lambda remark: remark is not first)
     steps = [step for remark in ordered for step in remark.steps]
     severity: Severity = "warning" if wrong else "info"

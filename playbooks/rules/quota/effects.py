@@ -1,6 +1,7 @@
 """What a namespace's quotas would make of one more pod, as HAMi counts, and as Kubernetes counts."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -12,7 +13,8 @@ from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.version import Rules
 from bot.kube.models import ResourceQuota
 from bot.kube.selectors import effective_request
-from bot.report import Evidence
+from bot.report import Evidence, NextAction, act
+from bot.texts import Text
 from playbooks.quotes import escape, kubectl
 from playbooks.scenes.waiting_pod import PodScene
 
@@ -104,3 +106,20 @@ def quoted(namespace: str, quota: str, words: str, key: str = "") -> list[Eviden
     path = "{.spec.hard" + (f".{escape(key)}" if key else "") + "}"
     show = kubectl("-n", namespace, "get", "resourcequota", quota, "-o", f"jsonpath={path}")
     return [Evidence("quota", f"ResourceQuota {namespace}/{quota}", None, words, show)]
+
+
+def raise_limits(scene: PodScene) -> Iterator[NextAction]:
+    """The steps to raise the limits that refuse the pod by what it lacks; none for one set twice."""
+    own = [effect for effect in effects(scene) if effect.by == "HAMi"]
+    for effect in own:
+        if effect.verdict != "refused" or effect.used is None or effect.asked is None:
+            continue
+        if sum(other.key == effect.key for other in own) > 1:
+            continue
+        factor = scene.gpus.memory_factor if effect.of.resource == scene.gpus.memory else 1
+        amount = -(-(effect.used + effect.asked) // factor)
+        values = {"resource": effect.key, "quota": f"{effect.of.namespace}/{effect.of.quota}", "pod": scene.pod.name}
+        label = Text("quota.raise", **values, amount=f"{amount:,}")
+        patch = json.dumps({"spec": {"hard": {effect.key: str(amount)}}}, separators=(",", ":"))
+        words = ("-n", effect.of.namespace, "patch", "resourcequota", effect.of.quota, "--type", "merge", "-p", patch)
+        yield act(label, kubectl(*words))

@@ -100,7 +100,7 @@ def _refused_by_lock(scene: PodScene, lock: LockComplaint, name: str) -> Finding
     held = _judge(scene, name)
     if held is not None:
         sure: Confidence = "suspected" if held.unseen else "confirmed"
-        return _lock_finding(scene, {name: held}, [*scene.words, *_of_owner(scene, name)], sure)
+        return _lock_finding(scene, {name: held}, [*_of_owner(scene, name), *scene.words], sure)
     if name in scene.nodes:
         late = scene.attempt.at is None or scene.now - scene.attempt.at > UNSCHEDULABLE_FLUSH
         code = "node-lock-malformed" if lock.malformed else "node-lock-held"
@@ -223,18 +223,19 @@ def waits_for_retry(scene: PodScene) -> Iterator[Finding]:
     if not names or not scene.request.containers or (untrusted and untrusted.severity != "info"):
         return
     tried, created = scene.attempt.at, parse_time(scene.pod.metadata.creation_timestamp)
-    proofs, shown, late = scene.words, prose.names(names), False
+    proofs, shown, late, wait = scene.words, prose.names(names), False, ()
     if proofs and tried is not None:
         due, late = after(tried, UNSCHEDULABLE_FLUSH), scene.now - tried >= UNSCHEDULABLE_FLUSH
         key = "waiting-for-retry.overdue" if due <= scene.now else "waiting-for-retry.claim"
         claim = Text(key, nodes=shown, tried=format_time(tried), due=format_time(due))
+        wait = (step(Text("waiting-for-retry.wait", due=format_time(due)), ""),) if due > scene.now else ()
     elif created is not None and scene.now - created > UNSCHEDULABLE_FLUSH:
         claim, late = Text("waiting-for-retry.ignored", nodes=shown, created=format_time(created)), True
         proofs = [quotes.of_pod_age(scene.pod), *proofs]
     else:
         claim = Text("waiting-for-retry.untried", nodes=shown)
     proofs += [quotes.of_card(scene.nodes[names[0]], card.card.uuid) for card in scene.view.cards(names[0])[:1]]
-    severity, steps = ("warning", prose.scheduler_log(scene.install, scene.pod.name)) if late else ("info", ())
+    severity, steps = ("warning", prose.scheduler_log(scene.install, scene.pod.name)) if late else ("info", wait)
     yield finding("waiting-for-retry", claim, "suspected", names, proofs, severity=severity, actions=steps)
     if locks := _locks_on(scene, names):
         yield _lock_finding(scene, locks, _of_owner(scene, next(iter(locks))), severity="info", steps=False)
@@ -327,15 +328,17 @@ def lock_in_words(node: Node, state: LockState, expiry: timedelta, key: str = LO
 def lock_actions(node: str, held: NodeLock) -> list[NextAction]:
     """The steps to wait for the lock's end, to look at its pod (or the lock, if it has none), to remove an idle one."""
     actions = [step(Text("node-lock.wait", until=held.kept_until), "")] if held.kept_until else []
-    if held.owner:
+    if held.owner and held.code != "node-lock-dangling":
         namespace, pod = held.owner
         actions.append(step(Text("node-lock.owner"), kubectl("-n", namespace, "get", "pod", pod)))
-    else:
+    elif not held.owner:
         path = f"{{.metadata.annotations.{quotes.escape(held.key)}}}"
         look = kubectl("get", "node", node, "-o", f"jsonpath={path}")
         actions.append(step(Text("node-lock.look"), look))
+    if held.code == "node-lock-held" and not held.unseen:
+        actions.insert(0, step(Text("node-lock.wait-seconds"), ""))
     if held.code in ("node-lock-dangling", "node-lock-malformed"):
-        said = Text("node-lock.release" if held.owner else "node-lock.remove")
+        said = Text("node-lock.release" if held.owner else "node-lock.remove", key=held.key, node=node)
         actions.append(act(said, kubectl("annotate", "node", node, f"{held.key}-")))
     return actions
 

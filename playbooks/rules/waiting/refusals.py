@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import islice
 from typing import Literal
 
@@ -34,8 +33,8 @@ from playbooks.rules.capacity.request_amounts import is_soft, own_words, shortag
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.holders import annotate, edit_owner
-from playbooks.rules.nodes.causes import once_healthy, uncordon
-from playbooks.rules.quota.effects import quoted
+from playbooks.rules.nodes.causes import repair, uncordon
+from playbooks.rules.quota.effects import quoted, raise_limits
 from playbooks.rules.waiting.cause_ranking import RankedCause, by_words, family, severity_of, unexplained
 from playbooks.rules.waiting.unregistered_nodes import set_as_asked, set_to
 from playbooks.scenes.waiting_pod import PodScene
@@ -103,6 +102,8 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
         claim = Text("card-insufficient-memory.never", type=one_line(largest.card.type, 60), **values)
     proofs = [*(proofs or scene.words), *_object_proofs(scene, cause, largest)]
     steps = () if severity == "info" else where_to_look(scene, cause)
+    if cause.text == verdicts.NOT_HEALTHY and any('"count"' in proof.quote for proof in proofs):
+        claim = sentences(claim, Text("card-not-healthy.unsaid"))  # HAMi's JSON leaves out what is false
     if (own := set_as_asked(scene, cause)) is not None:
         claim, proofs = sentences(claim, own.text), [*proofs, *own.proofs]
         steps = (*own.steps, *steps) if steps else ()
@@ -115,7 +116,8 @@ def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]
     if cause.of_kubernetes:
         return (look_at_pod(scene.pod, cause.text),)
     if cause.text == verdicts.QUOTA_NOT_FIT:
-        return prose.see_quota(scene.pod.namespace)
+        enough = any(scene.judge(name, frozenset({cause.text})).fits for name in cause.nodes[:1])
+        return *(raise_limits(scene) if enough else ()), *prose.see_quota(scene.pod.namespace)
     if cause.code == "node-unfit-pod":
         return prose.raise_verbosity()
     node = cause.nodes[0] if cause.nodes else ""
@@ -139,9 +141,9 @@ def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]
     if cause.text == verdicts.TYPE_MISMATCH and scene.advises and (other := _other_type(scene, cause.nodes)):
         return (other,)
     if cause.text == verdicts.NOT_HEALTHY:
-        plugin = scene.plugins.get(node)
-        pods = () if plugin is None or isinstance(plugin, Gap) else plugin[:1]
-        return *prose.see_node(node), *(once_healthy(node, pod) for pod in pods)
+        plugins = scene.plugins.get(node)
+        plugin = plugins[0] if plugins and not isinstance(plugins, Gap) else None
+        return tuple(repair(node, _registered(scene, cause)[0], scene.device.vendor, plugin))
     first: tuple[NextAction, ...] = ()
     if cause.text == verdicts.TIME_SLICING_EXHAUSTED and scene.device.vendor is FIRST:
         slots = max((card.card.slots for card in scene.view.cards(node)), default=0)
@@ -196,6 +198,8 @@ def _usual(scene: PodScene, cause: RankedCause) -> Text:
     hard = request_amounts.hardest(scene)
     if cause.text == verdicts.INSUFFICIENT_MEMORY and hard and (hard.memory_mib, hard.percentage) == (0, WHOLE_CARD):
         return Text("card-insufficient-memory.whole", **values)
+    if cause.text == verdicts.TYPE_MISMATCH and scene.request.constraints.mode:
+        return Text("card-type-mismatch.or-mode", **values)
     if cause.text == verdicts.NUMA_NOT_FIT and scene.device.vendor is not FIRST:
         return Text("numa-not-fit.linked", **values)
     return Text(CLAIMS[cause.code], **values)
@@ -353,7 +357,7 @@ def _values(scene: PodScene, cause: RankedCause, slice_: Slice | None = None) ->
         "cores": request_amounts.cores(scene, most) if most else "0",
         "memory": request_amounts.memory(scene, largest) if largest else "?",
         "slice": large,
-        "types": one_line(wanted.use_type or wanted.no_use_type or wanted.mode or "", 60),
+        "types": one_line(", ".join(filter(None, (wanted.use_type or wanted.no_use_type, wanted.mode))), 60),
         "uuids": one_line(wanted.use_uuid or wanted.no_use_uuid or "", 60),
         "namespace": scene.pod.namespace,
         **(_quota(scene) if cause.text == verdicts.QUOTA_NOT_FIT else {}),
@@ -382,6 +386,7 @@ def _object_proofs(scene: PodScene, cause: RankedCause, largest: Largest | None)
     keys = {
         verdicts.TYPE_MISMATCH: (names.use_type, names.no_use_type, names.mode),
         verdicts.UUID_MISMATCH: (names.use_uuid, names.no_use_uuid),
+        verdicts.TIME_SLICING_EXHAUSTED: (names.use_uuid,),
         verdicts.NUMA_NOT_FIT: (names.numa_bind,),
         verdicts.MODE_NOT_FIT: names.also_read,
         verdicts.EXCLUSIVE_CONFLICT: (POLICY_KEY,),
@@ -406,21 +411,27 @@ def _object_proofs(scene: PodScene, cause: RankedCause, largest: Largest | None)
         return [*proofs, quotes.of_card(scene.nodes[largest.node], largest.card.uuid), *asks]
     if not cause.nodes:
         return [*proofs, *asks]
-    cards = [state.card for state in scene.view.cards(cause.nodes[0])]
-    usable = [*filter(partial(admits, scene), cards)]
-    registered = _of_node(scene.nodes[cause.nodes[0]], cause.text, usable or cards)
+    registered = _registered(scene, cause)
     if cause.text in _OF_CARDS:
         return [*proofs, *registered, *asks]
-    return [*proofs, *asks, *(_of_taker(scene, cause.nodes[0], usable) if cause.text in _USED else ()), *registered]
+    taker = _of_taker(scene, cause.nodes[0], _admitted(scene, cause.nodes[0])) if cause.text in _USED else ()
+    return [*proofs, *asks, *taker, *registered]
 
 
-def _of_node(node: Node, reason: str, cards: Sequence[Card]) -> list[Evidence]:
-    """The evidence of a node's cordon, of all its GPUs where their number counts, else of the first of these GPUs."""
-    if reason == verdicts.CORDONED and (cordon := node.metadata.annotation(CORDON_KEY)):
+def _admitted(scene: PodScene, node: str) -> list[Card]:
+    return [state.card for state in scene.view.cards(node) if admits(scene, state.card)]
+
+
+def _registered(scene: PodScene, cause: RankedCause) -> list[Evidence]:
+    """The evidence of the first node's cordon, of all its GPUs where their number counts, else of one such GPU."""
+    node = scene.nodes[cause.nodes[0]]
+    if cause.text == verdicts.CORDONED and (cordon := node.metadata.annotation(CORDON_KEY)):
         return [quotes.of_node_annotation(node, CORDON_KEY, cordon)]
-    if reason == verdicts.NODE_INSUFFICIENT:
+    if cause.text == verdicts.NODE_INSUFFICIENT:
         return [quotes.of_cards(node)]
-    return [quotes.of_card(node, card.uuid) for card in cards[:1]]
+    cards = _admitted(scene, node.name) or [state.card for state in scene.view.cards(node.name)]
+    told = [card for card in cards if not card.health] if cause.text == verdicts.NOT_HEALTHY else []
+    return [quotes.of_card(node, card.uuid) for card in (told or cards)[:1]]
 
 
 def _of_taker(scene: PodScene, node: str, cards: Sequence[Card]) -> list[Evidence]:

@@ -275,7 +275,7 @@ def _suspected(code: Code, scene: PodScene, names: Sequence[str]) -> Finding:
     when = {"since": format_time(since) if since else "?", "tried": format_time(tried) if tried else "?"}
     claim = Text(key, nodes=prose.names(names), reason=reason, **when)
     proofs = [*attempt.evidence_for(reason), *scene.words, *_of_gpus(scene, names)]
-    actions = [*restart(scene.install), *prose.see_cards(names[0])]
+    actions = [*prose.see_cards(names[0]), *restart(scene.install)]
     if code == "scheduler-ledger-stale" and scene.cluster.process.unread:
         claim = sentences(claim, Text("scheduler-ledger-stale.unread"))
         actions = prose.see_cards(names[0])

@@ -67,6 +67,8 @@ def unregistered(scene: PodScene, cause: RankedCause) -> list[Finding]:
     selector = scene.install.flags.get(NODE_SELECTOR_FLAG, "").strip("[]")
     for (code, why), names in sorted(by_why.items(), key=lambda item: (-len(item[1]), item[0])):
         claim = claim_of((code, why), names, scene.device, str(scene.version or "?"))
+        if why == "outside" and selector:
+            claim = Text("registration-ignored.unlabelled", **claim.values, selector=selector)
         state, of = scene.why_unregistered(names[0]), scene.install
         shown = registration_proofs(scene.nodes[names[0]], state, scene.device, of)
         actions = registration_actions(names[0], why, plugins.get(names[0]), scene.device.vendor, selector)

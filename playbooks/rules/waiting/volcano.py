@@ -126,20 +126,19 @@ def scheduled_by_volcano(
         leaving = (one for one in beside if one.metadata.deletion_timestamp)
         ending = [one for one in leaving if any(name.startswith(_VGPU) for name in extended_resources(one))]
         held = Text("volcano-scheduled.held", pod=f"{ending[0].namespace}/{ending[0].name}") if ending else None
-        claim = sentences(claim, held or Text("volcano-scheduled.held-unseen"))
+        claim = sentences(held or Text("volcano-scheduled.held-unseen"), claim)
         proofs += [quotes.of_pod(ending[0], ending[0].metadata.deletion_timestamp or "", _DELETED)] if ending else []
         holders = kubectl("get", "pods", "-A", "-o", "wide", "--field-selector", f"spec.nodeName={pod.spec.node_name}")
         fix = Text("volcano-scheduled.fix-held") if ending else Text("volcano-scheduled.fix-held-unseen")
         steps = [act(fix, holders)]
     if lacking:
-        claim, steps = sentences(claim, lacking.text), lacking.steps
+        claim, steps = sentences(lacking.text, Text("volcano-scheduled.places", scheduler=named)), lacking.steps
         proofs = [*quoted, *lacking.proofs, *proofs[len(quoted) :]]
     if (group := pod_group(pod)) and not pod.spec.node_name:
         describe = kubectl("-n", pod.namespace, "describe", "podgroups.scheduling.volcano.sh", group)
         steps = [*steps, step(Text("volcano-scheduled.group"), describe)]
-    for node, means, proof, fix in _broken_plugin(logs):
-        claim = Text("volcano-scheduled.plugin", claim=claim, node=node, means=means)
-        proofs, steps = [proof, *proofs], [fix, *steps]
+    for told, proof, fix in _broken_plugin(logs, claim):
+        claim, proofs, steps = told, [proof, *proofs], [fix, *steps]
     return finding("volcano-scheduled", claim, nodes=[pod.spec.node_name], proofs=proofs, actions=steps)
 
 
@@ -209,19 +208,23 @@ def shares(pod: Pod) -> list[Allocation]:
     return [share for shares in given for share in shares if share.uuid]
 
 
-def _broken_plugin(logs: Sequence[LogSeen]) -> list[tuple[str, Prose, Evidence, NextAction]]:
-    """The first node whose device plugin does not work: why, the proof and what to do."""
+def _broken_plugin(logs: Sequence[LogSeen], claim: Prose) -> list[tuple[Prose, Evidence, NextAction]]:
+    """The claim with the first node whose device plugin does not work, before it where the cause is known; the proof
+    and what to do.
+    """
     for log in logs:
         node = log.pod.spec.node_name or log.pod.name
         status = next((status for status in statuses(log.pod) if status.name == log.container), None)
         for hit, proof in in_plugin_log(log, status) if status else ():
             runtime = hit.signature.code == "gpu-runtime-missing"
             fix = act(Text("volcano-scheduled.fix-plugin", node=node)) if runtime else fix_of(hit)
-            return [(node, hit.means, proof, fix)]
+            broken = Text("volcano-scheduled.plugin", node=node, means=hit.means)
+            return [(sentences(broken, claim), proof, fix)]
         end = status.last_state.terminated if status and not status.state.running else None
         words = last_of([log], end, running=False) if end else None
         if words and words.error:
-            return [(node, words.text, log_line(log, words.line), plugin_log(log.pod))]
+            broken = Text("volcano-scheduled.plugin", node=node, means=words.text)
+            return [(sentences(claim, broken), log_line(log, words.line), plugin_log(log.pod))]
     return []
 
 
@@ -238,14 +241,16 @@ def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence]) -> tuple[Pro
         look = kubectl("get", "pods", "-A", "-l", "app=volcano-scheduler")
         silent = Text("volcano-scheduled.silent", scheduler=named)
         return silent, [step(Text("volcano-scheduled.running"), look)]
-    by = "volcano-scheduled.by-kubelet" if _OF_KUBELET.search(words) else "volcano-scheduled.claim"
-    claim = Text(by, scheduler=named, words=one_line(words, 160).rstrip("."))
+    claim = Text("volcano-scheduled.claim", scheduler=named, words=one_line(words, 160).rstrip("."))
+    if _OF_KUBELET.search(words):
+        claim = Text("volcano-scheduled.by-kubelet", **claim.values)
+        claim = Text("volcano-scheduled.kubelet", scheduler=named) if means else claim
     if means is None or fix is None:
         return claim, [step(Text("blocked-after-filter.look"), kubectl_pod(pod, "describe"))]
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")
     if fix is _SWITCH_ON:
         look = kubectl("get", "configmaps", "-A", "--field-selector", f"metadata.name={_SETTINGS}", "-o", "yaml")
-    return sentences(claim, means), [step(fix, look, changes_cluster=fix.key not in _LOOKS)]
+    return sentences(means, claim), [step(fix, look, changes_cluster=fix.key not in _LOOKS)]
 
 
 def _part(words: str, pattern: str) -> str:
