@@ -40,6 +40,7 @@ from tests.playbooks.world import (
     given,
     gpu,
     gpu_node,
+    node,
     none_of,
     pod,
     quota,
@@ -49,6 +50,7 @@ from tests.playbooks.world import (
     scheduler,
 )
 from tests.playbooks.world import ask as why
+from tests.vendor_worlds import CHART
 
 
 def ask(tmp_path: Path, *objects: Object, version: str = "2.10.0", **more: Any) -> Report:
@@ -155,6 +157,39 @@ def test_a_pod_that_its_nodes_could_not_take_even_empty_waits_for_its_owner_besi
     assert Counter(row.waits_for for row in report.typed(PendingRow)) == {"misconfigured": 1, "capacity": 1}
     told = why(tmp_path, cluster(*full(labels={"pool": "small"}), large, never), "ml/never")
     assert told.verdict.endswith("Waiting will not help.")
+
+
+def waits_in_vain(folder: Path, objects: list[Object], claim: str) -> None:
+    told = why(folder, objects)
+    assert told.verdict == claim
+    assert cause(told).pending_class == "misconfigured"
+    listed = answer("pending", folder / "recording", {}).typed(PendingRow)
+    assert [row.waits_for for row in listed] == ["misconfigured"]
+
+
+def test_a_pod_for_which_no_mig_profile_is_large_enough_waits_for_its_owner(tmp_path: Path) -> None:
+    profile = {"name": "1g.10gb", "memoryMB": 9728, "placements": [{"start": 0, "size": 1}]}
+    split = card("GPU-m", memory=81920, type="NVIDIA A100", mode="mig", count=7, migProfiles=[profile])
+    large = gpu_node("gpu-2", card("GPU-2", memory=81920), labels={"pool": "large"})
+    said = refused(none_of(2, "1 1/1 CardMigTopologyInfeasible, 1 node(s) didn't match Pod's node affinity/selector"))
+    objects = cluster(
+        gpu_node("gpu-1", split, labels={"pool": "mig"}),
+        large,
+        running("big", "gpu-2", ("GPU-2", 80000, 0)),
+        pod(limits=gpu(memory=60000), nodeSelector={"pool": "mig"}, said=said),
+    )
+    claim = "No MIG GPU of gpu-1 has a profile with 60,000 MiB, even empty. Waiting will not help."
+    waits_in_vain(tmp_path, objects, claim)
+
+
+def test_a_pod_that_asks_for_more_cores_than_a_device_has_waits_for_its_owner(tmp_path: Path) -> None:
+    device = {"mthreads.com/vgpu": "16", "mthreads.com/sgpu-core": "16", "mthreads.com/sgpu-memory": "96"}
+    silent = node("n-2", allocatable={"mthreads.com/vgpu": "16"})
+    asked = {"mthreads.com/vgpu": "1", "mthreads.com/sgpu-core": "20", "mthreads.com/sgpu-memory": "2"}
+    waits = pod(limits=asked, said=refused(none_of(2, "1 1/1 CardInsufficientCore")))
+    objects = [*scheduler(config=CHART), node("n-1", allocatable=device), silent, waits]
+    claim = "The pod asks for 20 cores, and one Mthreads has only 16. Waiting will not help."
+    waits_in_vain(tmp_path, objects, claim)
 
 
 def test_rows_that_stand_for_several_are_not_left_out(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from bot.render.terminal import terminal
 from bot.report import NextAction, Report
 from bot.slack.render.report import slack_json
 from bot.texts import LANGUAGES, Language, Texts
+from playbooks.rules.common.prose import alternatives
 from tests.cases_support import questions, scenarios
 from tests.incidents_support import incidents
 from tests.playbooks import inside_support
@@ -256,6 +257,37 @@ def test_where_neither_cause_can_be_seen_that_is_said(own: str, tmp_path: Path) 
     assert "could be read" in first.claim
     asked = "kubectl -n ml run image-env --rm -i --restart=Never --image=example/main --command -- printenv "
     assert first.next_actions[-1].command.startswith(asked)
+
+
+# ------------------------------------------------------------------------------------------------ of several ways
+
+
+def way(*commands: str) -> list[NextAction]:
+    return [NextAction(command, command, changes_cluster=command.startswith("kubectl ")) for command in commands]
+
+
+DELETE, PATCH = "kubectl delete pod old", "kubectl patch resourcequota cards"
+
+
+@pytest.mark.parametrize(
+    ("ways", "steps"),
+    [
+        ([(DELETE,), ("quota ml", PATCH)], [DELETE, PATCH, "quota ml"]),
+        (
+            [("nodes", DELETE, "gpus"), (PATCH,), ("quota ml",)],
+            ["nodes", DELETE, PATCH, "gpus", "quota ml"],
+        ),
+        ([("nodes", DELETE, "gpus"), ("quota ml",)], ["nodes", DELETE, "gpus", "quota ml"]),
+    ],
+    ids=["a look of the second way", "looks of several ways", "one way"],
+)
+def test_nothing_that_only_looks_stands_between_ways_that_are_each_enough(
+    ways: list[tuple[str, ...]], steps: list[str]
+) -> None:
+    told = alternatives([way(*commands) for commands in ways])
+    assert [one.command for one in told] == steps
+    marks = ["words.either", "words.or"] if PATCH in steps else [""]
+    assert [one.key for one in told if one.changes_cluster] == marks
 
 
 # ------------------------------------------------------------------------------------------------ their marks

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.playbooks.started_support import PLACED, REJECTED, container_status, placed, report_on
-from tests.playbooks.world import Object, ago, ask, cause, cluster, codes, event, gpu, owner, pod, quotes
+from tests.playbooks.world import Object, ago, ask, cause, cluster, codes, container, event, gpu, owner, pod, quotes
 
 CDI = "failed to create containerd container: CDI device injection failed: unresolvable CDI devices {}"
 NO_RUNTIME = 'Failed to create pod sandbox: rpc error: code = Unknown desc = {}: no runtime for "nvidia" is configured'
@@ -300,13 +300,61 @@ def test_a_volume_that_does_not_come_is_told_by_its_newest_event(tmp_path: Path)
     assert 'MountVolume.SetUp failed for volume "data"' in report.verdict
 
 
+def crashing(end: Object) -> Object:
+    statuses = container_status(state=BACK_OFF, lastState={"terminated": end})
+    return placed(phase="Running", containerStatuses=statuses)
+
+
 def test_a_crashing_container_is_told_by_how_it_ended(tmp_path: Path) -> None:
-    ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
-    back_off = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container"}}
-    statuses = container_status(state=back_off, lastState=ended)
-    report = report_on(tmp_path, placed(phase="Running", containerStatuses=statuses))
+    report = report_on(tmp_path, crashing({"exitCode": 137, "reason": "OOMKilled"}))
     assert codes(report) == ["image-or-start-failure"]
     assert "container main exited with code 137 OOMKilled (CrashLoopBackOff)" in report.verdict
+
+
+def test_a_crashing_container_s_last_log_comes_first_in_what_to_do(tmp_path: Path) -> None:
+    first, *others = cause(report_on(tmp_path, crashing({"exitCode": 3, "reason": "Error"}))).next_actions
+    assert (first.command, first.changes_cluster) == ("kubectl -n ml logs wl -c main --previous --tail=50", False)
+    assert [step.command for step in others] == ["kubectl -n ml describe pod wl"]
+
+
+KILLED = {"exitCode": 137, "reason": "OOMKilled"}
+OUT_OF_MEMORY = pytest.mark.parametrize("ends", ["again and again", "for good"])
+
+
+def killed(ends: str, **limits: str) -> Object:
+    """A pod of a StatefulSet whose container the kernel killed for want of memory."""
+    ended = container_status(state={"terminated": KILLED})
+    one = crashing(KILLED) if ends == "again and again" else placed(phase="Failed", containerStatuses=ended)
+    one["spec"]["containers"] = [container({}, "sidecar"), container(gpu(memory=1000) | limits)]
+    one["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "name": "web", "controller": True}]
+    return one
+
+
+@OUT_OF_MEMORY
+def test_a_container_that_was_killed_at_its_limit_of_memory_gets_a_higher_one_in_its_owner(
+    tmp_path: Path, ends: str
+) -> None:
+    found = cause(report_on(tmp_path, killed(ends, memory="8Gi")))
+    assert "more of the node's memory than its limit, 8Gi; this is not the GPU's memory" in found.claim
+    (step,) = found.next_actions
+    assert step.label.startswith("Raise limits memory of container main (now 8Gi)")
+    assert "in StatefulSet ml/web" in step.label
+    assert (step.command, step.changes_cluster) == ("kubectl -n ml edit statefulset/web", True)
+    assert any(
+        proof.quote == "8Gi" and "{.spec.containers[*].resources.limits.memory}" in proof.command
+        for proof in found.evidence
+    )
+
+
+@OUT_OF_MEMORY
+def test_a_container_that_was_killed_without_a_limit_of_memory_is_told_to_request_what_it_needs(
+    tmp_path: Path, ends: str
+) -> None:
+    found = cause(report_on(tmp_path, killed(ends)))
+    assert "It has no memory limit: the node ran out of memory, which is not the GPU's." in found.claim
+    (step,) = found.next_actions
+    assert step.label.startswith("Set requests memory of container main to what it needs")
+    assert (step.command, step.changes_cluster) == ("kubectl -n ml edit statefulset/web", True)
 
 
 @pytest.mark.parametrize(

@@ -287,6 +287,27 @@ def test_a_crash_with_the_plugin_s_restart_is_hami_core_s(
     assert {"139", ago(started)} <= set(quotes(report))
 
 
+RESTARTED = {"restartCount": 1, "state": {"running": {"startedAt": ago(50)}}, "lastState": ended(139, finished=60)}
+
+
+@pytest.mark.parametrize(
+    ("status", "key", "command"),
+    [
+        (runs(**RESTARTED), "hami-core-crash.wait", "kubectl -n ml get pod wl"),
+        (looping(139, finished=60), "change.recreate", "kubectl -n ml delete pod wl"),
+    ],
+)
+def test_a_pod_whose_container_runs_again_after_its_crash_is_watched_and_not_recreated(
+    tmp_path: Path, status: Object, key: str, command: str
+) -> None:
+    report = asked(tmp_path, placed(status), plugin(70))
+    assert codes(report)[0] == "hami-core-crash"
+    first, *others = cause(report).next_actions
+    assert (first.key, first.command) == (key, command)
+    assert first.changes_cluster == (key == "change.recreate")
+    assert "change.recreate" not in [step.key for step in others]
+
+
 def test_a_library_that_was_replaced_asks_for_no_step_against_another_crash(tmp_path: Path) -> None:
     report = asked(tmp_path, placed(looping(139)), plugin(40, "projecthami/hami:v2.4.1"))
     told = " ".join(action.label for action in cause(report).next_actions)

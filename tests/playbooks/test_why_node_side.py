@@ -131,6 +131,14 @@ def test_another_vendor_s_plugin_that_crashes_is_not_hami_s(tmp_path: Path) -> N
     assert codes(report) == ["allocate-failed"]
 
 
+def test_what_mends_the_node_behind_a_refusal_ends_with_a_pod_in_place_of_the_refused_one(tmp_path: Path) -> None:
+    report = why(tmp_path, *dead(code=128, message=NOT_LOADED))
+    assert codes(report) == ["driver-not-loaded", "allocate-failed"]
+    last = cause(report).next_actions[-1]
+    assert last.label.startswith("Recreate the pod: a refused one never starts again")
+    assert (last.command, last.changes_cluster) == ("kubectl -n ml delete pod wl", True)
+
+
 # ------------------------------------------------------------------------------------------- a second plugin
 
 

@@ -91,7 +91,8 @@ def test_a_registration_in_the_newer_form_is_a_version_skew(tmp_path: Path) -> N
 def test_a_node_outside_the_scheduler_s_label_selector(tmp_path: Path) -> None:
     install = scheduler(flags=["--node-label-selector=[pool=gpu]"])
     report = ask(tmp_path, [*install, gpu_node(), pod(said=UNREGISTERED)])
-    assert "--node-label-selector" in report.verdict
+    told = "gpu-1: without the label that HAMi's scheduler wants of a node (pool=gpu, --node-label-selector)"
+    assert cause(report).claim.startswith(told)
     assert commands(report) == ["kubectl label node gpu-1 pool=gpu"]
 
 
@@ -226,6 +227,17 @@ def test_unhealthy_cards_are_looked_at_before_the_pod_goes_elsewhere(tmp_path: P
     ]
 
 
+@pytest.mark.parametrize("well", ["GPU-a", "GPU-b"])
+def test_of_several_gpus_the_unhealthy_one_is_quoted(tmp_path: Path, well: str) -> None:
+    both = gpu_node("gpu-1", *(card(uuid, health=uuid == well) for uuid in ("GPU-a", "GPU-b")))
+    reason = "1/2 CardNotHealth, 1/2 CardInsufficientMemory"
+    report = refusal(tmp_path, reason, pod(limits=gpu(memory=4000)), both, holder(16000, uuid=well))
+    (found,) = [finding for finding in report.findings if finding.code == "card-not-healthy"]
+    (proof,) = [proof for proof in found.evidence if proof.object == "Node gpu-1"]
+    sick = json.loads(proof.quote)
+    assert (sick["id"] != well, sick["health"]) == (True, False)
+
+
 @pytest.mark.parametrize(
     ("kind", "command"),
     [
@@ -283,6 +295,15 @@ def test_some_cards_that_fit_but_too_few_are_told_behind_what_fills_the_others(t
     assert "allocated-cards-insufficient" in codes(report)
 
 
+def test_a_numa_node_with_too_few_gpus_is_told_once(tmp_path: Path) -> None:
+    waiting = pod(limits=gpu(2, 1000), annotations={"nvidia.com/numa-bind": "true"})
+    apart = gpu_node("gpu-1", card("GPU-a", numa=0), card("GPU-b", numa=1))
+    reason = "1/2 NumaNotFit, 1/2 AllocatedCardsInsufficientRequest"
+    report = refusal(tmp_path, reason, waiting, apart)
+    assert codes(report) == ["numa-not-fit"]
+    assert "no NUMA node has 2 usable GPUs" in cause(report).claim
+
+
 def test_a_refusal_whose_cause_is_not_modelled_is_told_as_that(tmp_path: Path) -> None:
     mig = card("GPU-gpu-1", mode="mig", type="NVIDIA-A30")
     report = refusal(tmp_path, "NodeUnfitPod", pod(), gpu_node("gpu-1", mig), version="2.9.0")
@@ -301,6 +322,28 @@ def test_a_quota_of_memory_tells_its_figures_and_where_to_look(tmp_path: Path) -
     assert "nvidia.com/gpumem is exceeded: 9,000 of 10,000 MiB used, 1 x 4,000 MiB asked" in report.verdict
     assert "10000" in quotes(report)
     assert "quota ml" in commands(report)
+
+
+def raises(report: Report) -> list[tuple[str, str]]:
+    return [(action.label, action.command) for action in cause(report).next_actions if "Raise" in action.label]
+
+
+def test_a_quota_that_alone_keeps_a_pod_out_may_be_raised_to_what_the_pod_needs(tmp_path: Path) -> None:
+    waiting, limit = pod(limits=gpu(memory=4000)), quota(gpumem=10000)
+    report = refusal(tmp_path, "1/1 ResourceQuotaNotFit", waiting, gpu_node(), holder(9000), limit)
+    label = "Or: Raise limits.nvidia.com/gpumem of quota ml/cards to 13,000, which wl needs"
+    patch = """'{"spec":{"hard":{"limits.nvidia.com/gpumem":"13000"}}}'"""
+    assert raises(report) == [(label, f"kubectl -n ml patch resourcequota cards --type merge -p {patch}")]
+
+
+def test_a_quota_is_not_to_be_raised_for_a_pod_that_no_node_has_room_for_anyway(tmp_path: Path) -> None:
+    maker = owner("ReplicaSet", "web")
+    waiting, sibling = pod(limits=gpu(memory=4000), owner=maker), holder(16384)
+    sibling["metadata"]["ownerReferences"] = waiting["metadata"]["ownerReferences"]
+    report = refusal(tmp_path, "1/1 ResourceQuotaNotFit", waiting, gpu_node(), sibling, quota(gpumem=17000))
+    assert codes(report) == ["resource-quota-not-fit", "card-insufficient-memory"]
+    assert commands(report)[0] == "quota ml"
+    assert raises(report) == []
 
 
 def test_a_quota_of_cores_is_told_in_cores(tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
 """Pods that have their node and do not get on there: not ready, killed by a probe, behind an init container, alone."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bot.render.terminal import terminal
+from bot.report import as_json
+from bot.texts import Texts
 from tests.playbooks.started_support import PLACED, REJECTED, container_status, placed, report_on
 from tests.playbooks.world import Object, ago, ask, cause, cluster, codes, event, gpu_node, quotes
 
@@ -123,6 +127,77 @@ def test_a_sidecar_that_keeps_failing_is_told_although_the_others_run(tmp_path: 
     main = {"name": "main", "state": RUNNING, "ready": True}
     report = report_on(tmp_path, placed(phase="Running", initContainerStatuses=[mesh], containerStatuses=[main]))
     assert "It keeps failing on gpu-1" in report.verdict
+
+
+# ----------------------------------------------------------------------------------------- its state in kubectl's words
+
+
+def waits_for(reason: str, name: str = "main") -> Object:
+    return {"name": name, "state": {"waiting": {"reason": reason}}}
+
+
+def has_ended(code: int, reason: str = "", name: str = "main") -> Object:
+    return {"name": name, "state": {"terminated": {"exitCode": code, "reason": reason}}}
+
+
+LOOPS = "CrashLoopBackOff"
+RUNS = {"name": "main", "state": RUNNING, "ready": True}
+DONE, BEHIND = has_ended(0, "Completed", "fetch"), [INITIALIZING]
+REJECTION = {"reason": "UnexpectedAdmissionError", "message": REJECTED.format("no binding pod found")}
+STATES: dict[str, tuple[Object, str]] = {
+    "its phase": ({"phase": "Running", "containerStatuses": [RUNS]}, "Running"),
+    "its phase without containers": ({"phase": "Pending"}, "Pending"),
+    "its phase behind an init container": (
+        {"phase": "Pending", "initContainerStatuses": [RUNS], "containerStatuses": BEHIND},
+        "Pending",
+    ),
+    "what a container waits for": ({"phase": "Running", "containerStatuses": [waits_for(LOOPS)]}, LOOPS),
+    "what the second container waits for": (
+        {"phase": "Pending", "containerStatuses": [RUNS, waits_for("ImagePullBackOff", "side")]},
+        "ImagePullBackOff",
+    ),
+    "what an init container waits for": (
+        {
+            "phase": "Pending",
+            "initContainerStatuses": [DONE, waits_for(LOOPS, "wait-db")],
+            "containerStatuses": BEHIND,
+        },
+        f"Init:{LOOPS}",
+    ),
+    "how an init container ended": (
+        {"phase": "Failed", "initContainerStatuses": [has_ended(3, name="fetch")], "containerStatuses": BEHIND},
+        "Init:ExitCode:3",
+    ),
+    "why a container ended": ({"phase": "Failed", "containerStatuses": [has_ended(137, "OOMKilled")]}, "OOMKilled"),
+    "how a container ended": ({"phase": "Failed", "containerStatuses": [has_ended(3)]}, "ExitCode:3"),
+    "that it has completed": ({"phase": "Succeeded", "containerStatuses": [has_ended(0, "Completed")]}, "Completed"),
+    "why kubelet refused it": ({"phase": "Failed"} | REJECTION, "UnexpectedAdmissionError"),
+}
+
+
+@pytest.mark.parametrize(("status", "shown"), STATES.values(), ids=STATES)
+def test_a_pod_s_state_is_told_in_kubectl_s_words(tmp_path: Path, status: Object, shown: str) -> None:
+    assert report_on(tmp_path, placed(**status)).pod_status == shown
+
+
+def test_a_pod_that_is_being_deleted_is_terminating_whatever_its_containers_do(tmp_path: Path) -> None:
+    leaving = placed(phase="Running", containerStatuses=[waits_for(LOOPS)])
+    leaving["metadata"]["deletionTimestamp"] = ago(-10)
+    assert report_on(tmp_path, leaving).pod_status == "Terminating"
+
+
+def test_a_pod_s_state_stands_beside_its_name_and_in_the_json(tmp_path: Path) -> None:
+    report = report_on(tmp_path, placed(phase="Running", containerStatuses=[waits_for(LOOPS)]))
+    for whole in (True, False):
+        shown = terminal(report, Texts("en"), width=100, colour=False, whole=whole)
+        assert f"Pod ml/wl ({LOOPS}), cluster lab" in shown
+    assert json.loads(as_json(report))["pod_status"] == LOOPS
+
+
+def test_what_is_no_pod_has_no_state(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node()), "ml/gone")
+    assert "pod_status" not in json.loads(as_json(report))
+    assert "()" not in terminal(report, Texts("en"), colour=False)
 
 
 # ---------------------------------------------------------------------------------------------------- the node

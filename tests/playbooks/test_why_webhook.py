@@ -274,6 +274,29 @@ def test_a_label_of_the_pod_that_opts_out_is_named(tmp_path: Path, one: Object) 
     assert "hami.io/webhook=ignore" in cause(report).claim
 
 
+@BOTH
+def test_a_pod_that_hami_missed_is_recreated_once(tmp_path: Path, one: Object) -> None:
+    steps = cause(ask(tmp_path, [*healthy(), namespace(), one])).next_actions
+    assert [step.key for step in steps].count("change.recreate") == 1
+
+
+@BOTH
+def test_a_pod_that_hami_missed_for_no_reason_that_can_be_seen_is_told_that_none_is_known(
+    tmp_path: Path, one: Object
+) -> None:
+    found = cause(ask(tmp_path, [*healthy(), namespace(), one]))
+    assert found.code == "webhook-bypassed"
+    assert "Why is not known" in found.claim
+    look = found.next_actions[0]
+    assert look.command == "kubectl get mutatingwebhookconfiguration hami-webhook -o yaml"
+    assert not look.changes_cluster
+
+
+def test_what_hami_missed_for_a_fault_of_its_webhook_is_not_called_unexplained(tmp_path: Path) -> None:
+    claims = [finding.claim for finding in ask(tmp_path, [*nobody_answers(), namespace(), bypassed()]).findings]
+    assert not any("Why is not known" in claim for claim in claims)
+
+
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "DaemonSet", "Job"])
 def test_a_template_that_names_the_node_is_named(tmp_path: Path, kind: str) -> None:
     maker = owner(kind, "web")

@@ -127,6 +127,20 @@ def fact(quote: str) -> Evidence:
     return evidence(source="node", quote=quote, command="kubectl get node gpu-1 -o jsonpath='{.metadata.name}'")
 
 
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize(
+    ("severity", "confidence", "begins"),
+    [
+        ("warning", "suspected", "WARNING  Suspected: No usable GPU"),
+        ("warning", "confirmed", "WARNING  No usable GPU"),
+        ("info", "suspected", "INFO  No usable GPU"),
+    ],
+)
+def test_a_verdict_begins_with_its_doubt_unless_it_is_good_news(severity, confidence, begins, whole):
+    shown = terminal(report(finding(severity=severity, confidence=confidence)), SAY, colour=False, whole=whole)
+    assert shown.startswith(begins)
+
+
 @pytest.mark.parametrize(
     ("quotes", "order"),
     [

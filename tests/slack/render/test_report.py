@@ -137,6 +137,19 @@ def test_a_verdict_too_long_for_a_header_is_bold_text():
     assert "🟢 Info: " + "<" * 140 in texts(message)
 
 
+@pytest.mark.parametrize(
+    ("severity", "confidence", "begins"),
+    [
+        ("warning", "suspected", "🟡 Warning: Suspected: No usable GPU"),
+        ("warning", "confirmed", "🟡 Warning: No usable GPU"),
+        ("info", "suspected", "🟢 Info: No usable GPU"),
+    ],
+)
+def test_a_verdict_begins_with_its_doubt_unless_it_is_good_news(severity, confidence, begins):
+    first, *_ = texts(shown(report(finding(severity=severity, confidence=confidence))))
+    assert first.startswith(begins)
+
+
 def test_a_verdict_that_was_cut_is_whole_and_sentences_left_out_are_its_detail():
     claim = f"It holds {'one more ' * 20}pod."
     message = shown(report(finding(claim=claim), verdict=one_line(claim)))
