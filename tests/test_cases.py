@@ -110,17 +110,12 @@ def test_the_answer_is_the_expected_one_and_keeps_its_promises(scenario: Scenari
 
 
 _PINNED = "The pod may use only GPUs that its annotations allow (nvidia.com/use-gpuuuid: GPU-"
+_ALL_SLOTS = "are shared by as many pods as HAMi lets share one: all slots are taken."
 _TOLD = (
     ("s03-card-insufficient-memory", "gpu-node-11, gpu-node-12: all 8 GPUs cordoned (hami.io/device-cordon); without"),
     ("s03-card-insufficient-memory", "gpu-node-10: 1 of 4 GPUs without a free slot; the others do not fit either."),
-    (
-        "s16-cores60-b",
-        f"{_PINNED}0acbfc59-25eb-401f-8419-23d39872f971). No usable GPU of gpu-node-09 has 60% of its cores",
-    ),
-    (
-        "s17-slice-exhausted",
-        f"{_PINNED}33be18b3-bf76-46bf-843b-41a1f86f4f91). The usable GPUs of gpu-node-10 are shared by as many",
-    ),
+    ("s16-cores60-b", f"No usable GPU of gpu-node-09 has 60% of its cores free; at most 40% are. {_PINNED}0acbfc59-"),
+    ("s17-slice-exhausted", f"The usable GPUs of gpu-node-10 {_ALL_SLOTS} {_PINNED}33be18b3-"),
 )
 
 

@@ -124,10 +124,12 @@ def about(report: Report) -> Text:
 
 
 def doubted(verdict: Prose, report: Report) -> Prose:
-    """The verdict, which says first that it is suspected where its cause is; good news needs no cause."""
-    suspected = report.findings and report.findings[0].confidence == "suspected"
-    good = report.verdict_severity == "info"
-    return Text("render.doubted", verdict=verdict) if suspected and not good else verdict
+    """The verdict, which says first that it is suspected where its cause is. Good news needs no cause, and a verdict
+    that none is known has none.
+    """
+    first = next(iter(report.findings), None)
+    suspected = first is not None and first.confidence == "suspected" and first.code != "not-enough-evidence"
+    return Text("render.doubted", verdict=verdict) if suspected and report.verdict_severity != "info" else verdict
 
 
 def heading(title: str) -> str:

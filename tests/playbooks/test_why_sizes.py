@@ -299,7 +299,7 @@ def test_cores_and_proposed_memory_are_in_the_vendor_s_unit(tmp_path: Path) -> N
     asked = {"mthreads.com/vgpu": "1", "mthreads.com/sgpu-core": "12", "mthreads.com/sgpu-memory": "2"}
     busy = holder("hami.io/mthreads-vgpu-devices-allocated", "n-1-mthreads-0,Mthreads,1024,8:;")
     report = why(tmp_path, "1/1 CardInsufficientCore", asked, there, busy)
-    assert cause(report).claim == "No usable GPU of n-1 has 12/16 of its cores free."
+    assert cause(report).claim == "No usable GPU of n-1 has 12/16 of its cores free; at most 8/16 are."
     assert "Request at most 8/16 of the cores (n-1 would take the pod)" in cause(report).next_actions[0].label
 
 

@@ -197,10 +197,12 @@ class Pod(Resource, frozen=True):
         if self.metadata.deletion_timestamp:
             return "Terminating"
         for prefix, containers in ("Init:", self.status.init_container_statuses), ("", self.status.container_statuses):
-            for state in (container.state for container in containers or ()):
+            states = [container.state for container in containers or ()]
+            running = any(state.running for state in states)
+            for state in states:
                 if state.waiting and state.waiting.reason not in ("", "PodInitializing"):
                     return prefix + state.waiting.reason
-                if state.terminated and (state.terminated.exit_code or not prefix):
+                if state.terminated and (state.terminated.exit_code or not (prefix or running)):
                     return prefix + (state.terminated.reason or f"ExitCode:{state.terminated.exit_code}")
         return self.status.reason or self.status.phase
 

@@ -263,7 +263,8 @@ def _gaps(gaps: Sequence[Gap], room: Room) -> list[Block]:
 def _aloud(report: Report, cause: Finding | None, say: Texts) -> Mrkdwn | MrkdwnText:
     """What a notification shows and a screen reader says: the verdict, how bad and about what, what to do."""
     whom = together(made(heading, SEVERITIES[report.verdict_severity]), about(report), by=", ")
-    parts: list[tuple[Prose, int]] = [(_verdict(report, say)[0], _TEXT_VERDICT), (whom, _TEXT_PART)]
+    verdict = doubted(_verdict(report, say)[0], report)
+    parts: list[tuple[Prose, int]] = [(verdict, _TEXT_VERDICT), (whom, _TEXT_PART)]
     for number, action in enumerate(as_shown(cause.next_actions[:_TEXT_ACTIONS], say) if cause else (), 1):
         parts.append((f"{number}. {action.label}", _TEXT_PART))
     return lines([escape(text, most) for text, most in parts if isinstance(text, Text) or text.strip()])

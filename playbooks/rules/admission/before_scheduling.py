@@ -42,10 +42,10 @@ def refused_at_creation(scene: AbsentScene) -> Iterator[Finding]:
     # What the webhook or the API said, without what the controller put before it.
     marks = (" denied the request: ", " failed error: ", "Error creating: ")
     why = next((event.message.split(mark, 1)[1] for mark in marks if mark in event.message), event.message)
-    keys = ("admission-denied.claim", "admission-denied.hami")
+    key = "admission-denied.hami" if by_hami else "admission-denied.claim"
     if scene.wanted.kind != "Pod":
-        keys = ("admission-denied.of", "admission-denied.hami-of")
-    claim = Text(keys[by_hami], pod=scene.wanted.name, owner=f"{owner.kind} {owner.name}", why=why)
+        key = "admission-denied.hami-of" if by_hami else "admission-denied.of"
+    claim = Text(key, pod=scene.wanted.name, owner=f"{owner.kind} {owner.name}", why=why)
     describe = kubectl("-n", event.namespace, "describe", owner.kind.lower(), owner.name)
     actions = [step(Text("admission-denied.check"), describe)]
     change = remedy(why)

@@ -30,6 +30,7 @@ from playbooks.gather.webhook import (
 )
 from playbooks.quotes import kubectl, of_logged, of_object
 from playbooks.rule import rule
+from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.scenes.cluster import InstallScene
 from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
@@ -98,7 +99,7 @@ def _renewals(hook: Hook) -> tuple[NextAction, ...]:
         return certificates(hook)
     labelled = f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}"
     restart = kubectl("-n", service.namespace, "rollout", "restart", "deployment", "-l", labelled)
-    return (*certificates(hook), act(Text("webhook-untrusted.restart"), restart))
+    return tuple(prose.alternatives([certificates(hook), [act(Text("webhook-untrusted.restart"), restart)]]))
 
 
 _OWN_HOSTS = ("127.0.0.1", "::1")
@@ -311,8 +312,8 @@ def _broken(
         values = {"service": name, "key": key, "own": own or Text("render.unset"), "now": value}
         select = kubectl("-n", asked.namespace, "patch", "service", asked.name, "-p", patch)
         text = Text("webhook-unreachable.no-match", service=name, label=f"{key}={value}")
-        key = "webhook-unreachable.select" if fails(hook) else "webhook-unreachable.select-then"
-        return text, shown, act(Text(key, **values), select)
+        fix = Text("webhook-unreachable.select" if fails(hook) else "webhook-unreachable.select-then", **values)
+        return text, shown, act(fix, select)
     port = asked.port or _HTTPS
     used = next((service_port for service_port in spec.ports or () if service_port.port == port), None)
     if spec.ports and used is None:

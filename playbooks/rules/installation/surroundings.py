@@ -169,7 +169,8 @@ def predecessors(scene: PodScene) -> Iterator[Finding]:
     node, key = found
     scheduler = scene.pod.spec.scheduler_name or KUBERNETES_SCHEDULER
     claim = Text("hami-not-installed.predecessor", scheduler=scheduler, key=key)
-    if said := one_line(scene.words[0].quote, _LONGEST_WORDS).rstrip(".") if scene.words else "":
+    words = scene.words[0].quote.partition(" preemption: ")[0] if scene.words else ""
+    if said := one_line(words, _LONGEST_WORDS).rstrip("."):
         claim = sentences(claim, Text("hami-not-installed.says", scheduler=scheduler, words=said))
     text = node.metadata.annotation(key) or ""
     proofs = [*scene.words, quotes.of_node_annotation(node, key, one_line(text, _LONGEST_WORDS))]
@@ -177,7 +178,8 @@ def predecessors(scene: PodScene) -> Iterator[Finding]:
     of_node = ("--field-selector", f"spec.nodeName={node.name}", "-o", f"custom-columns={columns}")
     holders = kubectl("get", "pods", "-A", *of_node)
     look, replace = Text("hami-not-installed.holders", node=node.name), Text("hami-not-installed.replace")
-    steps = [step(look, holders), act(replace)]
+    plugins = kubectl("get", "pods", "-A", "-o", "wide")
+    steps = [step(Text("hami-not-installed.plugins"), plugins), step(look, holders), act(replace)]
     yield finding("not-enough-evidence", claim, "suspected", proofs=proofs, actions=steps)
 
 

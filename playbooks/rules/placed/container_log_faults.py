@@ -312,7 +312,11 @@ def _more_memory(scene: PlacedScene, word: _Word) -> NextAction:
     held = max(share.memory_mib for share in scene.once(given).shares)
     held_of = together(prose.mib(held), Text("in-container.of-size", size=prose.mib(size)) if size else "", by=" ")
     values = {"container": word.log.container, "resource": memory, "given": held_of}
-    return edit_owner(scene.pod, Text("in-container.raise", **values, now=str(now) if now else Text("render.unset")))
+    values["now"] = str(now) if now else Text("render.unset")
+    if amounts := _AMOUNTS.search(word.hit.quote):
+        above = Text("in-container.raise-above", **values, needed=prose.mib(int(amounts[1]) // _MIB))
+        return edit_owner(scene.pod, above)
+    return edit_owner(scene.pod, Text("in-container.raise", **values))
 
 
 def _means_it(word: _Word, now: datetime) -> bool:

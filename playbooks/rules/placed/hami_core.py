@@ -231,7 +231,7 @@ def _finding(scene: PlacedScene, crash: _Crash, restarted: _Start | None) -> Fin
     proofs = [quotes.of_status(pod, str(SEGFAULT), path, crash.ended.finished_at)]
     if restarted:
         started = "{.status.containerStatuses[*].state.running.startedAt}"
-        proofs.append(quotes.of_pod(restarted.pod, restarted.quote, started))
+        proofs.append(quotes.of_status(restarted.pod, restarted.quote, started, restarted.quote))
     key = "hami-core-crash.restarted" if restarted else "hami-core-crash.known"
     claim = Text(key, container=crash.container.name, node=node or "?")
     if fact := library_told(scene.plugins):

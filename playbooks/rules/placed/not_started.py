@@ -60,7 +60,7 @@ def failed(scene: PlacedScene) -> Iterator[Finding]:
         why = Text("image-or-start-failure.topology", why=why)
         fix = Text("image-or-start-failure.topology-fix", node=pod.spec.node_name or "?")
         steps = [act(fix)]
-    claim, proofs = Text("image-or-start-failure.failed", why=why), [proof]
+    claim, proofs = Text("image-or-start-failure.failed", why=unstopped(why)), [proof]
     if ended and ended[1].reason == _OUT_OF_MEMORY:
         means, shown, steps = _out_of_memory(pod, ended[0].name)
         claim, proofs = sentences(claim, means), [*proofs, *shown]
@@ -162,14 +162,16 @@ def not_started(scene: PlacedScene) -> Iterator[Finding]:
 
 def _out_of_memory(pod: Pod, name: str) -> tuple[Text, list[Evidence], list[NextAction]]:
     """What OOMKilled means, the container's limit, and the step to mend it: readers take it for the GPU's memory."""
-    every = [*pod.spec.containers, *(pod.spec.init_containers or ())]
+    init = any(one.name == name for one in pod.spec.init_containers or ())
+    every = (pod.spec.init_containers or ()) if init else pod.spec.containers
     resources = next((one.resources for one in every if one.name == name), None)
     limit = (resources.limits or {}).get("memory") if resources else None
     if limit is None:
         more = edit_owner(pod, Text("image-or-start-failure.request-memory", container=name))
         return Text("image-or-start-failure.node-memory"), [], [more]
     more = edit_owner(pod, Text("image-or-start-failure.raise-memory", container=name, limit=limit))
-    return Text("image-or-start-failure.memory", limit=limit), [quotes.of_resource(pod, "memory", str(limit))], [more]
+    shown = quotes.of_resource(pod, "memory", str(limit), kind="initContainers" if init else "containers")
+    return Text("image-or-start-failure.memory", limit=limit), [shown], [more]
 
 
 _PANIC = re.compile(r"^(?:panic: (?:runtime error: [\w :\[\]-]{1,100})?|fatal error: [\w :-]{1,100})")

@@ -278,8 +278,9 @@ def owner_proofs(state: LockState | None, owners: Owners) -> list[Evidence]:
     owner = owners.get((state.lock.namespace, state.lock.pod)) if state and state.lock else None
     if not isinstance(owner, Pod):
         return []
-    proofs = [quotes.of_pod(owner, owner.status.phase, "{.status.phase}")]
-    return [*proofs, *([quotes.of_pod_annotation(owner, BIND_PHASE_KEY)] if was_allocated(owner) else [])]
+    phase = quotes.of_pod(owner, owner.status.phase, "{.status.phase}")
+    bound = owner.metadata.annotation(BIND_PHASE_KEY)
+    return [*([quotes.of_pod_annotation(owner, BIND_PHASE_KEY)] if bound else []), phase]
 
 
 def _owner(text: str, now: datetime, owners: Owners) -> Owner:

@@ -102,7 +102,8 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
         claim = Text("card-insufficient-memory.never", type=one_line(largest.card.type, 60), **values)
     proofs = [*(proofs or scene.words), *_object_proofs(scene, cause, largest)]
     steps = () if severity == "info" else where_to_look(scene, cause)
-    if cause.text == verdicts.NOT_HEALTHY and any('"count"' in proof.quote for proof in proofs):
+    entries = [proof.quote for proof in proofs if '"count"' in proof.quote]
+    if cause.text == verdicts.NOT_HEALTHY and any('"health":true' not in entry for entry in entries):
         claim = sentences(claim, Text("card-not-healthy.unsaid"))  # HAMi's JSON leaves out what is false
     if (own := set_as_asked(scene, cause)) is not None:
         claim, proofs = sentences(claim, own.text), [*proofs, *own.proofs]
@@ -116,7 +117,7 @@ def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]
     if cause.of_kubernetes:
         return (look_at_pod(scene.pod, cause.text),)
     if cause.text == verdicts.QUOTA_NOT_FIT:
-        enough = any(scene.judge(name, frozenset({cause.text})).fits for name in cause.nodes[:1])
+        enough = any(scene.judge(name, frozenset({cause.text})).fits for name in cause.nodes[:_MAX_TRIED])
         return *(raise_limits(scene) if enough else ()), *prose.see_quota(scene.pod.namespace)
     if cause.code == "node-unfit-pod":
         return prose.raise_verbosity()
@@ -137,7 +138,7 @@ def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]
             mark = kubectl("annotate", "node", node, "hami-vnpu-core=true")
             return (act(Text("mode-not-fit.make-soft", node=node), mark),)
         patch = {"metadata": {"annotations": {MODE_KEY: "hami-core"}}}
-        return (edit_owner(scene.pod, Text("mode-not-fit.ask-soft", node=node), patch),)
+        return (edit_owner(scene.pod, Text("mode-not-fit.ask-soft"), patch),)
     if cause.text == verdicts.TYPE_MISMATCH and scene.advises and (other := _other_type(scene, cause.nodes)):
         return (other,)
     if cause.text == verdicts.NOT_HEALTHY:
@@ -355,6 +356,7 @@ def _values(scene: PodScene, cause: RankedCause, slice_: Slice | None = None) ->
         "cards": max((container.count for container in scene.request.containers), default=0),
         "most": max((len(scene.view.cards(name)) for name in cause.nodes), default=0),
         "cores": request_amounts.cores(scene, most) if most else "0",
+        "free": request_amounts.cores(scene, most, _free_cores(scene, cause)) if most else "0",
         "memory": request_amounts.memory(scene, largest) if largest else "?",
         "slice": large,
         "types": one_line(", ".join(filter(None, (wanted.use_type or wanted.no_use_type, wanted.mode))), 60),
@@ -416,6 +418,13 @@ def _object_proofs(scene: PodScene, cause: RankedCause, largest: Largest | None)
         return [*proofs, *registered, *asks]
     taker = _of_taker(scene, cause.nodes[0], _admitted(scene, cause.nodes[0])) if cause.text in _USED else ()
     return [*proofs, *asks, *taker, *registered]
+
+
+def _free_cores(scene: PodScene, cause: RankedCause) -> int:
+    """The most cores that are free on a GPU that the pod may have, where cores are what lacks."""
+    names = cause.nodes[:_MAX_TRIED] if cause.text == verdicts.INSUFFICIENT_CORE else ()
+    states = (state for name in names for state in scene.view.cards(name) if admits(scene, state.card))
+    return max((max(0, state.card.cores - state.cores) for state in states), default=0)
 
 
 def _admitted(scene: PodScene, node: str) -> list[Card]:

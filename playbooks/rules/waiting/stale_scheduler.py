@@ -275,7 +275,8 @@ def _suspected(code: Code, scene: PodScene, names: Sequence[str]) -> Finding:
     when = {"since": format_time(since) if since else "?", "tried": format_time(tried) if tried else "?"}
     claim = Text(key, nodes=prose.names(names), reason=reason, **when)
     proofs = [*attempt.evidence_for(reason), *scene.words, *_of_gpus(scene, names)]
-    actions = [*prose.see_cards(names[0]), *restart(scene.install)]
+    look = prose.see_cards(names[0]) if code == "scheduler-ledger-stale" else ()
+    actions = [*(look or prose.scheduler_log(scene.install, scene.pod.name)), *restart(scene.install)]
     if code == "scheduler-ledger-stale" and scene.cluster.process.unread:
         claim = sentences(claim, Text("scheduler-ledger-stale.unread"))
         actions = prose.see_cards(names[0])

@@ -89,9 +89,10 @@ def refused_by_nodes(scene: PodScene) -> list[Finding]:
         found = [refused_by_bug(scene, met, refusal, steps)]
         rest = [cause._replace(rank=Rank.BACKGROUND) for cause in ranked if cause.code != met.code]
         return _led(scene, [*found, *(told for cause in rest for told in _of_cause(scene, cause)), *background])
+    lacks_numa = {name for cause in ranked if cause.text == NUMA_NOT_FIT for name in cause.nodes}
     for cause in ranked:
-        if cause.text == ALLOCATED_INSUFFICIENT and ranked[0].text == NUMA_NOT_FIT:
-            continue  # HAMi says both of a NUMA node that has too few
+        if cause.text == ALLOCATED_INSUFFICIENT and lacks_numa.issuperset(cause.nodes):
+            continue  # HAMi says both of a node whose NUMA nodes have too few
         # Nodes that are not meant to have what the pod asks for are nobody's concern.
         beside = cause.rank is Rank.BACKGROUND and cause.of_kubernetes and scene.request.containers
         if not (found and beside) or any(map(scene.expects_gpus, cause.nodes)):
@@ -122,7 +123,7 @@ def _led(
     large, pinned = why_large(scene, code), why_pinned(scene, first) if weighed else None
     said = by_autoscaler(scene) if severity != "info" else None
     only = _all_left(scene, first) if weighed and severity != "info" else None
-    parts = [part for part in (only, large, said) if part is not None]
+    parts = [part for part in (only, large, pinned, said) if part is not None]
     never = first.key not in NEVER and any(cause.code == code and is_never(scene, ranked) for cause in ranked[:1])
     proofs = first.evidence
     if large and isinstance(large.text, Text) and large.text.key in NEVER:
@@ -132,9 +133,7 @@ def _led(
         claim = Text("mig-topology-infeasible.never", **first.values)
     elif never:
         claim = Text("obstacles.never", claim=claim)
-    parts = [*([pinned] if pinned else []), *parts]
-    before, after = ([pinned.text] if pinned else []), [part.text for part in parts if part is not pinned and part.text]
-    claim = sentences(*before, claim, *after) if before or after else claim
+    claim = sentences(claim, *(part.text for part in parts)) if any(part.text for part in parts) else claim
     ways = [*([idle.next_actions] if idle else []), *([one] for one in (large.steps if large else ())), *ways]
     if (never or scene.too_large or too_small(scene)) and any(one.changes_cluster for way in ways for one in way):
         ways = [way for way in ways if any(one.changes_cluster for one in way)]  # who holds what is of no use then
