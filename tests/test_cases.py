@@ -110,12 +110,12 @@ def test_the_answer_is_the_expected_one_and_keeps_its_promises(scenario: Scenari
 
 
 _PINNED = "The pod may use only GPUs that its annotations allow (nvidia.com/use-gpuuuid: GPU-"
-_ALL_SLOTS = "are shared by as many pods as HAMi lets share one: all slots are taken."
+_ALL_SLOTS = "is taken: HAMi lets no more containers share them."
 _TOLD = (
     ("s03-card-insufficient-memory", "gpu-node-11, gpu-node-12: all 8 GPUs cordoned (hami.io/device-cordon); without"),
     ("s03-card-insufficient-memory", "gpu-node-10: 1 of 4 GPUs without a free slot; the others do not fit either."),
     ("s16-cores60-b", f"No usable GPU of gpu-node-09 has 60% of its cores free; at most 40% are. {_PINNED}0acbfc59-"),
-    ("s17-slice-exhausted", f"The usable GPUs of gpu-node-10 {_ALL_SLOTS} {_PINNED}33be18b3-"),
+    ("s17-slice-exhausted", f"Every slot of the usable GPUs of gpu-node-10 {_ALL_SLOTS} {_PINNED}33be18b3-"),
 )
 
 

@@ -127,9 +127,11 @@ def doubted(verdict: Prose, report: Report) -> Prose:
     """The verdict, which says first that it is suspected where its cause is. Good news needs no cause, and a verdict
     that none is known has none.
     """
-    first = next(iter(report.findings), None)
-    suspected = first is not None and first.confidence == "suspected" and first.code != "not-enough-evidence"
-    return Text("render.doubted", verdict=verdict) if suspected and report.verdict_severity != "info" else verdict
+    told = report.told_by
+    if told is None or told is not report.findings[0] or told.code == "not-enough-evidence":
+        return verdict
+    suspected = told.confidence == "suspected" and report.verdict_severity != "info"
+    return Text("render.doubted", verdict=verdict) if suspected else verdict
 
 
 def heading(title: str) -> str:

@@ -119,8 +119,8 @@ def no_such_type(scene: AskedScene) -> Iterator[Finding]:
     parts = {part.casefold(): part for kind in types for part in re.split(r"[\s-]+", kind) if part}
     near = difflib.get_close_matches(wanted[0], parts, n=1, cutoff=_NEAR)
     claim = Text("gpus.no-type", type=scene.card_words.type, types=shown)
-    asks: dict[Prose, CardWords] = {Text("fits.any-type"): structs.replace(scene.card_words, type="")}
-    asks |= {parts[key]: structs.replace(scene.card_words, type=parts[key]) for key in near}
+    asks: dict[Prose, CardWords] = {parts[key]: structs.replace(scene.card_words, type=parts[key]) for key in near}
+    asks[Text("fits.any-type")] = structs.replace(scene.card_words, type="")
     yield _not_found(scene, claim, asks)
 
 

@@ -136,7 +136,7 @@ async def test_the_head_s_next_step_is_the_first_of_the_answer_in_its_thread(rig
     await rig.passes(120, keeper, step_s=30)
     [head] = rig.heads()
     [reply] = rig.replies(head)
-    first = "Check what is wrong with gpu-node-18 and its device plugin"
+    first = "Find the GPUs that are registered as unhealthy, and their Xid errors in dmesg on gpu-node-18"
     assert f"Next: \ntext\n{first}\n" in text(head)
     assert f"\n1. {first}" in reply
 

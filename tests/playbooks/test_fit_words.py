@@ -296,7 +296,7 @@ def test_a_type_that_no_card_has_gets_the_known_ones_and_the_nearest(tmp_path: P
     report = ask(tmp_path, cluster(gpu_node("gpu-1", *cards)), "1x4Gi", type="A10O")
     assert codes(report) == ["not-found"]
     assert "NVIDIA-Tesla T4, NVIDIA A100-SXM4-80GB" in report.verdict
-    assert commands(report) == ["fit 1x4096Mi", "fit 1x4096Mi --type A100"]
+    assert commands(report) == ["fit 1x4096Mi --type A100", "fit 1x4096Mi"]
 
 
 # --------------------------------------------------------------------------------------------------- the quota

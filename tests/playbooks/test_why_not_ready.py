@@ -126,7 +126,7 @@ def test_a_sidecar_that_keeps_failing_is_told_although_the_others_run(tmp_path: 
     mesh = {"name": "mesh", "state": state, "lastState": {"terminated": {"exitCode": 1, "reason": "Error"}}}
     main = {"name": "main", "state": RUNNING, "ready": True}
     report = report_on(tmp_path, placed(phase="Running", initContainerStatuses=[mesh], containerStatuses=[main]))
-    assert "It keeps failing on gpu-1" in report.verdict
+    assert "The pod keeps failing on gpu-1" in report.verdict
 
 
 # ----------------------------------------------------------------------------------------- its state in kubectl's words

@@ -118,7 +118,9 @@ async def test_a_thread_stays_with_its_cluster(slack: SlackServer, *, mode: Mode
     first = await slack.mention("grace", "gpu-oncall", f"{QUESTION} --cluster prod")
     await slack.wait_for(channel="gpu-oncall", containing=FOUND, thread_ts=first.ts)
     await slack.mention("grace", "gpu-oncall", "why ml/s01-fit-a100", thread_ts=first.ts)
-    answer = await slack.wait_for(channel="gpu-oncall", containing="s01-fit-a100, cluster", thread_ts=first.ts)
+    answer = await slack.wait_for(
+        channel="gpu-oncall", containing="s01-fit-a100 (Running), cluster", thread_ts=first.ts
+    )
     assert "cluster prod" in text_of(answer)
 
 

@@ -193,7 +193,7 @@ class Pod(Resource, frozen=True):
 
     @property
     def shown_status(self) -> str:
-        """The pod's state in kubectl's words, as its column STATUS has them: `CrashLoopBackOff`, `Pending`."""
+        """What holds the pod up in the words of kubectl's column STATUS (`CrashLoopBackOff`), else its phase."""
         if self.metadata.deletion_timestamp:
             return "Terminating"
         for prefix, containers in ("Init:", self.status.init_container_statuses), ("", self.status.container_statuses):

@@ -175,7 +175,7 @@ def _bypassed(
         look = kubectl_pod(pod, "get", "-o", "yaml")
         if how in ("claim", "unexplained"):
             hook = scene.webhook.hook if scene.webhook else None
-            look = kubectl("get", KIND.lower(), hook.config.name if hook else "hami-webhook", "-o", "yaml")
+            look = kubectl("get", KIND.lower(), *([hook.config.name] if hook else []), "-o", "yaml")
         elif how == "namespace":
             look = kubectl("get", "namespace", pod.namespace, "--show-labels")
             if reason and reason.may_go:  # what else the selector may want is the team's to say

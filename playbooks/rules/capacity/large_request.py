@@ -123,7 +123,8 @@ def _more_cores(scene: PodScene) -> Part | None:
         resource = scene.config.of(container.word).cores
         text = Text("large.cores", asked=container.cores, device=container.word, most=most)
         node = next(name for name in scene.nodes if any(card.card.cores == most for card in scene.view.cards(name)))
-        proofs = [quotes.of_card(scene.nodes[node], cards[0].uuid)]
+        largest = next(card.card for card in scene.view.cards(node) if card.card.cores == most)
+        proofs = [quotes.of_card(scene.nodes[node], largest.uuid)]
         label = Text("large.drop-cores", resource=resource, most=most, **of_owner(scene.pod))
         return Part(text, proofs, [_set_limits(scene.pod, label, container.container, {resource: most})])
     return None

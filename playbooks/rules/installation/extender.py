@@ -91,11 +91,19 @@ def managed_proof(config: SchedulerConfig) -> Evidence:
     return _proof(config, "managedResources")
 
 
-def to_managed(config: SchedulerConfig, resources: Prose) -> NextAction:
-    """The step that makes kube-scheduler leave the resources to HAMi."""
+def to_managed(config: SchedulerConfig, resources: Prose, install: Install) -> list[NextAction]:
+    """The steps that make kube-scheduler leave the resources to HAMi; it reads the file when it starts."""
     namespace, name = config.config_map.namespace, config.config_map.name
     label = Text("extender-misconfigured.add", map=f"{namespace}/{name}", file=config.key, resource=resources)
-    return act(label, kubectl("-n", namespace, "edit", "configmap", name))
+    return [act(label, kubectl("-n", namespace, "edit", "configmap", name)), *restarted(install)]
+
+
+def restarted(install: Install) -> list[NextAction]:
+    """The step to restart HAMi's scheduler, whose kube-scheduler reads its file at its start; none where not found."""
+    if install.deployment is None:
+        return []
+    restart = kubectl("-n", install.namespace, "rollout", "restart", "deployment", install.deployment.name)
+    return [act(Text("extender-misconfigured.restart"), restart)]
 
 
 def _proof(config: SchedulerConfig, word: str) -> Evidence:

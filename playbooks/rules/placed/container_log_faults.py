@@ -314,8 +314,10 @@ def _more_memory(scene: PlacedScene, word: _Word) -> NextAction:
     values = {"container": word.log.container, "resource": memory, "given": held_of}
     values["now"] = str(now) if now else Text("render.unset")
     if amounts := _AMOUNTS.search(word.hit.quote):
-        above = Text("in-container.raise-above", **values, needed=prose.mib(int(amounts[1]) // _MIB))
-        return edit_owner(scene.pod, above)
+        needed = int(amounts[1]) // _MIB
+        if size and needed > size:
+            return step(Text("in-container.use-less", needed=prose.mib(needed), size=prose.mib(size)), "")
+        return edit_owner(scene.pod, Text("in-container.raise-above", **values, needed=prose.mib(needed)))
     return edit_owner(scene.pod, Text("in-container.raise", **values))
 
 

@@ -131,7 +131,7 @@ def node_behind_refusal(scene: PlacedScene) -> list[Finding]:
 def _then_recreated(found: Sequence[Finding], pod: Pod) -> list[Finding]:
     """The findings behind a refusal; what mends the first one does not start the refused pod again."""
     first = found[0] if found else None
-    if first is None or any(action.key == "change.recreate" for action in first.next_actions):
+    if first is None or any(action.key in ("change.recreate", "change.in-owner") for action in first.next_actions):
         return list(found)
     last = recreate(pod, Text("allocate-failed.recreate"))
     return [structs.replace(first, next_actions=(*first.next_actions, last)), *found[1:]]
@@ -169,7 +169,7 @@ def _not_asked_about(pod: Pod, asked: dict[str, str], seen: InstallSeen, said: S
         return []
     names = prose.names(sorted(asked))
     claim = Text("extender-misconfigured.unasked", resources=names, file=config.key)
-    steps = [to_managed(config, names)]
+    steps = to_managed(config, names, seen.install)
     path = "{.spec.containers[*].resources.limits}"
     proofs = [managed_proof(config), *(quotes.of_pod(pod, name, path) for name in asked), *said.proofs]
     return [finding("extender-misconfigured", claim, proofs=proofs, actions=steps)]

@@ -422,9 +422,9 @@ def _object_proofs(scene: PodScene, cause: RankedCause, largest: Largest | None)
 
 def _free_cores(scene: PodScene, cause: RankedCause) -> int:
     """The most cores that are free on a GPU that the pod may have, where cores are what lacks."""
-    names = cause.nodes[:_MAX_TRIED] if cause.text == verdicts.INSUFFICIENT_CORE else ()
+    names = cause.nodes if cause.text == verdicts.INSUFFICIENT_CORE else ()
     states = (state for name in names for state in scene.view.cards(name) if admits(scene, state.card))
-    return max((max(0, state.card.cores - state.cores) for state in states), default=0)
+    return max((max(0, state.free_cores) for state in states), default=0)
 
 
 def _admitted(scene: PodScene, node: str) -> list[Card]:

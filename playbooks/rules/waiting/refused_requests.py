@@ -26,7 +26,7 @@ from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.holders import edit_owner
-from playbooks.rules.installation.extender import managed_proof, never_asked, to_managed
+from playbooks.rules.installation.extender import managed_proof, never_asked, restarted, to_managed
 from playbooks.scenes.waiting_pod import PodScene
 
 _NEAR = timedelta(seconds=10)
@@ -149,13 +149,11 @@ def _not_left_to_hami(scene: PodScene, name: str, config: SchedulerConfig | str 
     key = "extender-misconfigured.unmanaged" if read else "extender-misconfigured.unread"
     claim = Text("extender-misconfigured.listed" if listed else key, resource=name, file=read.key if read else "")
     proofs = [*([managed_proof(read)] if read else []), *_proofs(scene, name)]
-    namespace, deployment = scene.install.namespace, scene.install.deployment
-    steps = [step(Text("extender-misconfigured.maps"), kubectl("-n", namespace, "get", "configmaps"))]
     if read and not listed:
-        steps = [to_managed(read, name)]
-    if deployment:
-        restart = kubectl("-n", namespace, "rollout", "restart", "deployment", deployment.name)
-        steps.append(act(Text("extender-misconfigured.restart"), restart))
+        steps = to_managed(read, name, scene.install)
+    else:
+        look = step(Text("extender-misconfigured.maps"), kubectl("-n", scene.install.namespace, "get", "configmaps"))
+        steps = [look, *restarted(scene.install)]
     sure: Confidence = "confirmed" if read and not listed and scene.config.names_all else "suspected"
     return finding("extender-misconfigured", claim, sure, proofs=proofs, actions=steps)
 

@@ -26,7 +26,7 @@ from playbooks.scenes.waiting_pod import PodScene
 
 _DOMAIN = "volcano.sh/"
 _VGPU = "volcano.sh/vgpu-"
-_NUMBER = "volcano.sh/vgpu-number"
+_NUMBER, _MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 _REGISTER = "volcano.sh/node-vgpu-register"
 _MODE = "volcano.sh/vgpu-mode"
 _FIELDS, _MODES = 4, ("hami-core", "mig", "mps")
@@ -137,8 +137,8 @@ def scheduled_by_volcano(
     if (group := pod_group(pod)) and not pod.spec.node_name:
         describe = kubectl("-n", pod.namespace, "describe", "podgroups.scheduling.volcano.sh", group)
         steps = [*steps, step(Text("volcano-scheduled.group"), describe)]
-    for told, proof, fix in _broken_plugin(logs, claim):
-        claim, proofs, steps = told, [proof, *proofs], [fix, *steps]
+    for told, proof, all_steps in _broken_plugin(logs, claim, steps):
+        claim, proofs, steps = told, [proof, *proofs], all_steps
     return finding("volcano-scheduled", claim, nodes=[pod.spec.node_name], proofs=proofs, actions=steps)
 
 
@@ -181,6 +181,11 @@ def _lacks(scene: PodScene) -> Part | None:
     for name, found in registered.items():
         offered = scene.nodes[name].status.allocatable or {}
         none = next((resource for resource in asked if found and str(offered.get(resource)) == "0"), "")
+        if none and none != _MEMORY:
+            claim = Text("volcano-scheduled.offers-none", node=name, resource=none, count=len(found))
+            plugins = kubectl("get", "pods", "-A", "-o", "wide", "--field-selector", f"spec.nodeName={name}")
+            look = step(Text("volcano-scheduled.see-plugin", node=name), plugins)
+            return Part(claim, [quotes.of_allocatable(scene.nodes[name], none)], [look])
         if none:
             claim = Text("volcano-scheduled.offered-none", node=name, resource=none, count=len(found))
             where = kubectl("get", "daemonsets", "-A", "-l", "app.kubernetes.io/component=device-plugin")
@@ -208,9 +213,11 @@ def shares(pod: Pod) -> list[Allocation]:
     return [share for shares in given for share in shares if share.uuid]
 
 
-def _broken_plugin(logs: Sequence[LogSeen], claim: Prose) -> list[tuple[Prose, Evidence, NextAction]]:
-    """The claim with the first node whose device plugin does not work, before it where the cause is known; the proof
-    and what to do.
+def _broken_plugin(
+    logs: Sequence[LogSeen], claim: Prose, steps: Sequence[NextAction]
+) -> list[tuple[Prose, Evidence, Sequence[NextAction]]]:
+    """The claim and the steps with the first node whose device plugin does not work, which comes first where the cause
+    is known; and the proof.
     """
     for log in logs:
         node = log.pod.spec.node_name or log.pod.name
@@ -219,12 +226,12 @@ def _broken_plugin(logs: Sequence[LogSeen], claim: Prose) -> list[tuple[Prose, E
             runtime = hit.signature.code == "gpu-runtime-missing"
             fix = act(Text("volcano-scheduled.fix-plugin", node=node)) if runtime else fix_of(hit)
             broken = Text("volcano-scheduled.plugin", node=node, means=hit.means)
-            return [(sentences(broken, claim), proof, fix)]
+            return [(sentences(broken, claim), proof, [fix, *steps])]
         end = status.last_state.terminated if status and not status.state.running else None
         words = last_of([log], end, running=False) if end else None
         if words and words.error:
             broken = Text("volcano-scheduled.plugin", node=node, means=words.text)
-            return [(sentences(claim, broken), log_line(log, words.line), plugin_log(log.pod))]
+            return [(sentences(claim, broken), log_line(log, words.line), [*steps, plugin_log(log.pod)])]
     return []
 
 
@@ -241,10 +248,11 @@ def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence]) -> tuple[Pro
         look = kubectl("get", "pods", "-A", "-l", "app=volcano-scheduler")
         silent = Text("volcano-scheduled.silent", scheduler=named)
         return silent, [step(Text("volcano-scheduled.running"), look)]
-    claim = Text("volcano-scheduled.claim", scheduler=named, words=one_line(words, 160).rstrip("."))
-    if _OF_KUBELET.search(words):
-        claim = Text("volcano-scheduled.by-kubelet", **claim.values)
-        claim = Text("volcano-scheduled.kubelet", scheduler=named) if means else claim
+    values, by_kubelet = {"scheduler": named, "words": one_line(words, 160).rstrip(".")}, _OF_KUBELET.search(words)
+    if by_kubelet and means:
+        claim = Text("volcano-scheduled.kubelet", scheduler=named)
+    else:
+        claim = Text("volcano-scheduled.by-kubelet" if by_kubelet else "volcano-scheduled.claim", **values)
     if means is None or fix is None:
         return claim, [step(Text("blocked-after-filter.look"), kubectl_pod(pod, "describe"))]
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")

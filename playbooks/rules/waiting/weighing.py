@@ -129,6 +129,7 @@ def _led(
     if large and isinstance(large.text, Text) and large.text.key in NEVER:
         claim, proofs = large.text, (*large.proofs, *proofs)
         parts.remove(large)
+        claim = Text("obstacles.never", claim=claim) if is_never(scene, ranked) else claim
     elif never and first.key == "mig-topology-infeasible.claim":
         claim = Text("mig-topology-infeasible.never", **first.values)
     elif never:
