@@ -312,9 +312,8 @@ def _tolerating(scene: PodScene, node: Node, key: str) -> list[NextAction]:
     if NodeFilter(scene.pod, tolerations).obstacle(node):
         return []
     change = Text("change.tolerate-if", taint=taint.written, node=node.name)
-    timed = any(
-        one.effect == "NoExecute" for one in tolerations[:-1]
-    )  # its seconds would be lost: the list is replaced
+    # The list is replaced, so the seconds of such a toleration would be lost.
+    timed = any(one.effect == "NoExecute" for one in tolerations[:-1])
     patch = None if timed else {"spec": {"tolerations": msgspec.to_builtins(tolerations)}}
     return [edit_owner(scene.pod, change, patch)]
 
