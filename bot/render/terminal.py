@@ -192,7 +192,7 @@ class _TerminalPage(NamedTuple):
 
     def _also(self, findings: Sequence[Finding], most: int, lines_each: int) -> list[_Line]:
         findings = sorted(findings, key=lambda finding: -RANKS.index(finding.severity))
-        lines = self._title(Text("render.also")) if findings else []
+        lines = self._title(Text("render.also")) if findings[:most] else []
         for finding in findings[:most]:
             lines += self._cut(self._prose(finding.claim, "  - ", rest="    "), lines_each)
         left = len(findings) - most
