@@ -57,6 +57,11 @@ def kubectl_logs(pod: Pod | Holder | DaemonPod, container: str, *options: str) -
     return kubectl("-n", pod.namespace, "logs", pod.name, "-c", container, *options)
 
 
+def kubectl_pods_on(node: str) -> str:
+    """A kubectl command that lists the pods of a node."""
+    return kubectl("get", "pods", "-A", "-o", "wide", "--field-selector", f"spec.nodeName={node}")
+
+
 def kubectl_exec(pod: Pod, container: str, *words: str) -> str:
     """A kubectl command that runs a program in a container: `kubectl_exec(pod, "main", "printenv")`."""
     return kubectl("-n", pod.namespace, "exec", pod.name, "-c", container, "--", *words)

@@ -194,8 +194,7 @@ def counted_otherwise(node: NodeScene) -> list[NodeCause]:
         slots=gpus.slots,
         others=prose.some([f"{pod.namespace}/{pod.name}" for pod in others]) if others else "",
     )
-    pods = kubectl("get", "pods", "-A", "-o", "wide", "--field-selector", f"spec.nodeName={node.name}")
-    steps = [step(Text("second-device-plugin.look"), pods)]
+    steps = [step(Text("second-device-plugin.look"), quotes.kubectl_pods_on(node.name))]
     if others:
         steps = [_turned_off(others[0], node.name, gpus.resource)]
     if own := node.side.plugin_pods:

@@ -66,9 +66,7 @@ def unregistered(scene: PodScene, cause: RankedCause) -> list[Finding]:
     confidence: Confidence = "confirmed" if proofs else "suspected"
     selector = scene.install.flags.get(NODE_SELECTOR_FLAG, "").strip("[]")
     for (code, why), names in sorted(by_why.items(), key=lambda item: (-len(item[1]), item[0])):
-        claim = claim_of((code, why), names, scene.device, str(scene.version or "?"))
-        if why == "outside" and selector:
-            claim = Text("registration-ignored.unlabelled", **claim.values, selector=selector)
+        claim = claim_of((code, why), names, scene.device, str(scene.version or "?"), selector)
         state, of = scene.why_unregistered(names[0]), scene.install
         shown = registration_proofs(scene.nodes[names[0]], state, scene.device, of)
         actions = registration_actions(names[0], why, plugins.get(names[0]), scene.device.vendor, selector)
@@ -129,11 +127,11 @@ def code_and_why(node: Node, state: Unregistered, device: Device) -> tuple[Code,
     return "node-unregistered", state.why
 
 
-def claim_of(cause: tuple[Code, str], names: Sequence[str], device: Device, version: str) -> Text:
-    """The claim what is wrong with the registration of these nodes, by code and key."""
-    counted = {"resource": device.capacity} if cause == ("node-unregistered", "uncounted") else {}
+def claim_of(cause: tuple[Code, str], names: Sequence[str], device: Device, version: str, selector: str = "") -> Text:
+    """The claim what is wrong with the registration of these nodes, by code and key. `selector` is the scheduler's."""
+    more = {"uncounted": {"resource": device.capacity}, "outside": {"selector": selector}}.get(cause[1], {})
     register = device.names.register.format(word=device.word)
-    return Text(_CLAIMS[cause], nodes=prose.names(names), version=version, register=register, **counted)
+    return Text(_CLAIMS[cause], nodes=prose.names(names), version=version, register=register, **more)
 
 
 def registration_proof(node: Node, state: Unregistered | None, device: Device) -> Evidence:

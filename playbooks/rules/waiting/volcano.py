@@ -128,7 +128,7 @@ def scheduled_by_volcano(
         held = Text("volcano-scheduled.held", pod=f"{ending[0].namespace}/{ending[0].name}") if ending else None
         claim = sentences(held or Text("volcano-scheduled.held-unseen"), claim)
         proofs += [quotes.of_pod(ending[0], ending[0].metadata.deletion_timestamp or "", _DELETED)] if ending else []
-        holders = kubectl("get", "pods", "-A", "-o", "wide", "--field-selector", f"spec.nodeName={pod.spec.node_name}")
+        holders = quotes.kubectl_pods_on(pod.spec.node_name)
         fix = Text("volcano-scheduled.fix-held") if ending else Text("volcano-scheduled.fix-held-unseen")
         steps = [act(fix, holders)]
     if lacking:
@@ -137,8 +137,9 @@ def scheduled_by_volcano(
     if (group := pod_group(pod)) and not pod.spec.node_name:
         describe = kubectl("-n", pod.namespace, "describe", "podgroups.scheduling.volcano.sh", group)
         steps = [*steps, step(Text("volcano-scheduled.group"), describe)]
-    for told, proof, all_steps in _broken_plugin(logs, claim, steps):
-        claim, proofs, steps = told, [proof, *proofs], all_steps
+    for broken, proof, fix, known in _broken_plugin(logs):  # a known cause comes before Volcano's words
+        claim = sentences(broken, claim) if known else sentences(claim, broken)
+        proofs, steps = [proof, *proofs], [fix, *steps] if known else [*steps, fix]
     return finding("volcano-scheduled", claim, nodes=[pod.spec.node_name], proofs=proofs, actions=steps)
 
 
@@ -183,8 +184,7 @@ def _lacks(scene: PodScene) -> Part | None:
         none = next((resource for resource in asked if found and str(offered.get(resource)) == "0"), "")
         if none and none != _MEMORY:
             claim = Text("volcano-scheduled.offers-none", node=name, resource=none, count=len(found))
-            plugins = kubectl("get", "pods", "-A", "-o", "wide", "--field-selector", f"spec.nodeName={name}")
-            look = step(Text("volcano-scheduled.see-plugin", node=name), plugins)
+            look = step(Text("volcano-scheduled.see-plugin", node=name), quotes.kubectl_pods_on(name))
             return Part(claim, [quotes.of_allocatable(scene.nodes[name], none)], [look])
         if none:
             claim = Text("volcano-scheduled.offered-none", node=name, resource=none, count=len(found))
@@ -213,12 +213,8 @@ def shares(pod: Pod) -> list[Allocation]:
     return [share for shares in given for share in shares if share.uuid]
 
 
-def _broken_plugin(
-    logs: Sequence[LogSeen], claim: Prose, steps: Sequence[NextAction]
-) -> list[tuple[Prose, Evidence, Sequence[NextAction]]]:
-    """The claim and the steps with the first node whose device plugin does not work, which comes first where the cause
-    is known; and the proof.
-    """
+def _broken_plugin(logs: Sequence[LogSeen]) -> list[tuple[Text, Evidence, NextAction, bool]]:
+    """The first node whose device plugin does not work, the proof, what to do, and whether that is a known cause."""
     for log in logs:
         node = log.pod.spec.node_name or log.pod.name
         status = next((status for status in statuses(log.pod) if status.name == log.container), None)
@@ -226,12 +222,12 @@ def _broken_plugin(
             runtime = hit.signature.code == "gpu-runtime-missing"
             fix = act(Text("volcano-scheduled.fix-plugin", node=node)) if runtime else fix_of(hit)
             broken = Text("volcano-scheduled.plugin", node=node, means=hit.means)
-            return [(sentences(broken, claim), proof, [fix, *steps])]
+            return [(broken, proof, fix, True)]
         end = status.last_state.terminated if status and not status.state.running else None
         words = last_of([log], end, running=False) if end else None
         if words and words.error:
             broken = Text("volcano-scheduled.plugin", node=node, means=words.text)
-            return [(sentences(claim, broken), log_line(log, words.line), [*steps, plugin_log(log.pod)])]
+            return [(broken, log_line(log, words.line), plugin_log(log.pod), False)]
     return []
 
 
